@@ -1,0 +1,1 @@
+"""The operator's side of one host. Nothing here imports textual."""

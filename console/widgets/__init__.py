@@ -1,0 +1,1 @@
+"""What the dashboard is made of, one widget a file."""
