@@ -92,7 +92,9 @@ def make_parser() -> Parser:
         description="A throw-away SSH host on this machine with real jobs; what is simulated says so.",
     )
     demo.add_argument("--no-ui", action="store_true", help="only start the host and print how to connect to it")
-    demo.add_argument("--config", type=Path, default=argparse.SUPPRESS, metavar="FILE", help="settings instead of the usual")
+    demo.add_argument(
+        "--config", type=Path, default=argparse.SUPPRESS, metavar="FILE", help="settings instead of the usual"
+    )
     demo.set_defaults(run=_demo)
     return parser
 
@@ -106,7 +108,9 @@ def _add_common(parser: argparse.ArgumentParser, first: bool = False) -> None:
         metavar="HOST",
         help="a name of your configuration, an alias of ~/.ssh/config, user@host[:port], or local (default)",
     )
-    parser.add_argument("--config", type=Path, default=missing, metavar="FILE", help="settings instead of the usual config.toml")
+    parser.add_argument(
+        "--config", type=Path, default=missing, metavar="FILE", help="settings instead of the usual config.toml"
+    )
     parser.add_argument("--ssh-config", type=Path, default=missing, metavar="FILE", help="instead of ~/.ssh/config")
     parser.add_argument(
         "--accept-host-key",
@@ -116,7 +120,9 @@ def _add_common(parser: argparse.ArgumentParser, first: bool = False) -> None:
     )
 
 
-def _add_plain(commands: "argparse._SubParsersAction[Parser]", name: str, text: str, run: object) -> argparse.ArgumentParser:
+def _add_plain(
+    commands: argparse._SubParsersAction[Parser], name: str, text: str, run: object
+) -> argparse.ArgumentParser:
     parser = commands.add_parser(name, help=text, description=text[:1].upper() + text[1:] + ".", epilog=EXIT_CODES)
     _add_common(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")
@@ -124,25 +130,35 @@ def _add_plain(commands: "argparse._SubParsersAction[Parser]", name: str, text: 
     return parser
 
 
-def _add_ps(commands: "argparse._SubParsersAction[Parser]") -> None:
+def _add_ps(commands: argparse._SubParsersAction[Parser]) -> None:
     parser = _add_plain(commands, "ps", "list the host's processes with CPU, memory, GPU memory and identity", _ps)
-    parser.add_argument("text", nargs="?", default="", metavar="TEXT", help="only those with this text in argv, user or pid; never ours")
+    parser.add_argument(
+        "text", nargs="?", default="", metavar="TEXT", help="only those with this text in argv, user or pid; never ours"
+    )
     parser.add_argument("--gpu", action="store_true", help="only processes that hold GPU memory")
     parser.add_argument("--mine", action="store_true", help="only processes of the user we are logged in as")
     parser.add_argument("--kernel", action="store_true", help="kernel threads as well (JSON always has them)")
 
 
-def _add_action(commands: "argparse._SubParsersAction[Parser]", name: str, text: str) -> None:
+def _add_action(commands: argparse._SubParsersAction[Parser], name: str, text: str) -> None:
     parser = _add_plain(commands, name, text, _act)
     parser.add_argument("pid", type=_pid, metavar="PID", help="the process, as ps shows it")
     scope = parser.add_mutually_exclusive_group()
-    scope.add_argument("--tree", dest="scope", action="store_const", const="tree", help="the process and its set (default)")
+    scope.add_argument(
+        "--tree", dest="scope", action="store_const", const="tree", help="the process and its set (default)"
+    )
     scope.add_argument("--only", dest="scope", action="store_const", const="only", help="this one process alone")
     parser.add_argument(
-        "--start-ticks", type=_natural, default=None, metavar="N", help="refuse when PID is not the process that started then (from ps --json)"
+        "--start-ticks",
+        type=_natural,
+        default=None,
+        metavar="N",
+        help="refuse when PID is not the process that started then (from ps --json)",
     )
     if name == "stop":
-        parser.add_argument("--grace", type=_seconds, default=45.0, metavar="S", help="seconds to wait for the end (default: 45)")
+        parser.add_argument(
+            "--grace", type=_seconds, default=45.0, metavar="S", help="seconds to wait for the end (default: 45)"
+        )
     else:
         parser.add_argument("--grace", type=_seconds, default=45.0, metavar="S", help=argparse.SUPPRESS)
     parser.add_argument("--yes", action="store_true", help="do not ask; needed where there is no terminal to ask on")

@@ -1,1 +1,1 @@
-"""The host's side: sent as source over the channel, runs on Python >= 3.9 with the standard library, pynvml and psutil."""
+"""The host's side: sent as source over the channel; Python >= 3.9, the standard library, pynvml and psutil."""

@@ -50,7 +50,12 @@ class Ancestry:
             known = self._parents.get(kin.key, set())
             parent = live.get(kin.ppid)
             # A parent is older than its child; a younger one is another process under a reused pid.
-            if parent is not None and kin.ppid > 1 and parent.start_ticks <= kin.start_ticks and parent.key not in known:
+            if (
+                parent is not None
+                and kin.ppid > 1
+                and parent.start_ticks <= kin.start_ticks
+                and parent.key not in known
+            ):
                 known = known | {parent.key}
             parents[kin.key] = known
         sessions = _leaders(self._sessions, {kin.session for kin in live.values()}, live)
@@ -95,9 +100,9 @@ def _leaders(before: Dict[int, Key], numbers: Set[int], live: Dict[int, Kin]) ->
 def choose_set(roots: Iterable[Key], live: Dict[int, Kin], ancestry: Ancestry) -> Dict[Key, str]:
     """Return the members of the set of ``roots`` among ``live`` → why each belongs to it; to a fixed point.
 
-    Members are the roots, descendants of members (as seen now or ever before), and every process of a session or process group
-    *led by a member*. Never "the root's session" when the root does not lead it: a job shares its shell's session with everything
-    else the operator does there. ``ancestry`` must have observed ``live``.
+    Members are the roots, descendants of members (as seen now or ever before), and every process of a session or
+    process group *led by a member*. Never "the root's session" when the root does not lead it: a job shares its
+    shell's session with everything else the operator does there. ``ancestry`` must have observed ``live``.
     """
     below: Dict[Key, List[Tuple[Key, str]]] = {}
     for child, parents in ancestry.all_parents():
@@ -112,7 +117,7 @@ def choose_set(roots: Iterable[Key], live: Dict[int, Kin], ancestry: Ancestry) -
         ):
             if leader is not None and leader != kin.key:
                 below.setdefault(leader, []).append((kin.key, reason))
-    why: Dict[Key, str] = {root: "target" for root in roots}
+    why: Dict[Key, str] = dict.fromkeys(roots, "target")
     queue: Deque[Key] = deque(why)
     while queue:
         member = queue.popleft()

@@ -85,7 +85,9 @@ class Context:
             self._users[uid] = procs.user_name(uid)
         return self._users[uid]
 
-    def describe(self, key: Key, why: str = "", depth: int = 0, sends: Tuple[str, ...] = ()) -> Optional[Dict[str, Any]]:
+    def describe(
+        self, key: Key, why: str = "", depth: int = 0, sends: Tuple[str, ...] = ()
+    ) -> Optional[Dict[str, Any]]:
         """Return ``key`` as plans show it, freshly read; None when it has ended."""
         stat = procfs.read_stat(key[0])
         credentials = procfs.read_credentials(key[0])

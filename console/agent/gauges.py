@@ -1,4 +1,4 @@
-"""The host's own figures: CPU, memory and network through psutil when the host's Python has it, load and disks without."""
+"""The host's own figures: CPU, memory and network through psutil if the host has it, load and disks without."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Gauges:
     def _sample(self) -> Dict[str, Any]:
         sample: Dict[str, Any] = {"cores": os.cpu_count(), "load": _load(), "missing": {}}
         if self._psutil is None:
-            sample["missing"] = {name: self._why for name in _FROM_PSUTIL}
+            sample["missing"] = dict.fromkeys(_FROM_PSUTIL, self._why)
             return sample
         try:
             memory, swap = self._psutil.virtual_memory(), self._psutil.swap_memory()

@@ -1,7 +1,7 @@
 """The agent: reads requests from standard input, answers and reports on standard output, ends when its input does.
 
-Nothing is installed and nothing stays on the host but the audit file. Requests run in threads of their own, so a hanging driver
-or disk never holds up a signal.
+Nothing is installed and nothing stays on the host but the audit file. Requests run in threads of their own, so a
+hanging driver or disk never holds up a signal.
 """
 
 from __future__ import annotations

@@ -10,7 +10,9 @@ MASK = "\u2022\u2022\u2022\u2022"
 _SECRET = re.compile(
     r"key|token|secret|passw|passphrase|passwd|\bpwd\b|credential|bearer|authorization|\bauth\b", re.IGNORECASE
 )
-_NOT_SECRET = re.compile(r"tokeni[sz]|detokeni|keyboard|keyframe|keypoint|keyword|monkey|tokens?[-_]?ids?\b", re.IGNORECASE)
+_NOT_SECRET = re.compile(
+    r"tokeni[sz]|detokeni|keyboard|keyframe|keypoint|keyword|monkey|tokens?[-_]?ids?\b", re.IGNORECASE
+)
 _NUMBER = re.compile(r"[-+]?[0-9][0-9_,.]{0,11}\Z")
 _FLAG = re.compile(r"-{1,2}([A-Za-z][A-Za-z0-9_.-]*)\Z")
 _FLAG_VALUE = re.compile(r"(-{0,2})([A-Za-z_][A-Za-z0-9_.-]*)=(.*)\Z", re.DOTALL)
@@ -21,7 +23,10 @@ _WORD = r"[A-Za-z0-9_.-]"
 _INSIDE_ASSIGNMENT = re.compile(r"(?<![A-Za-z0-9_.-])(%s{0,80})(\s*=\s*)(\"[^\"]*\"|'[^']*'|[^\s\"';&|]+)" % _WORD)
 _INSIDE_FLAG = re.compile(r"(?<!\S)-{1,2}(%s{1,80})(\s+)(\"[^\"]*\"|'[^']*'|[^\s\"';&|-][^\s\"';&|]*)" % _WORD)
 _INSIDE_JSON = re.compile(r"([\"'])(%s{1,80})\1(\s*:\s*)(\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*')" % _WORD)
-_HEADER = re.compile(r"((?:authorization|api-key|x-api-key|x-auth-token|cookie)\s*:\s*)(?:(bearer|basic|token)\s+)?[^\s\"']+", re.IGNORECASE)
+_HEADER = re.compile(
+    r"((?:authorization|api-key|x-api-key|x-auth-token|cookie)\s*:\s*)(?:(bearer|basic|token)\s+)?[^\s\"']+",
+    re.IGNORECASE,
+)
 _BEARER = re.compile(r"\b(bearer|basic)\s+[A-Za-z0-9._~+/=-]{8,}", re.IGNORECASE)
 _USERINFO = re.compile(r"([a-z][a-z0-9+.-]*://[^/\s:@]*:)[^@/\s]+@", re.IGNORECASE)
 _KNOWN = re.compile(
@@ -57,7 +62,7 @@ def mask_argv(argv: Sequence[str]) -> List[str]:
 
 
 def mask_text(text: str, script: bool = False) -> str:
-    """Return one argument with the secrets inside it masked: assignments, flags of a nested command, JSON, URLs, headers.
+    """Return one argument with the secrets inside it masked: assignments, nested flags, JSON, URLs, headers.
 
     ``script``: the argument is a shell's or interpreter's program, so a leading ``NAME=`` ends at the next blank.
     """

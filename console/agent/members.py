@@ -49,7 +49,7 @@ class Member:
         return self.handle is None or self.handle.ended()
 
     def send(self, name: str) -> bool:
-        """Send a signal by name on the verified handle; return whether the kernel took it, else ``reason`` says why not."""
+        """Send a signal by name on the verified handle; return whether the kernel took it, else set ``reason``."""
         if self.handle is None:
             return False
         try:

@@ -46,14 +46,18 @@ class Pauses:
         with self._lock:
             return list(self._by_key)
 
-    def check(self, states: Dict[Key, Tuple[str, str]], wall: float) -> Tuple[Optional[List[Dict[str, Any]]], List[Dict[str, Any]]]:
+    def check(
+        self, states: Dict[Key, Tuple[str, str]], wall: float
+    ) -> Tuple[Optional[List[Dict[str, Any]]], List[Dict[str, Any]]]:
         """Return the new list (None: unchanged) and alerts.
 
         ``states``: key → (state, command) of every stopped process and of those tracked that still live.
         """
         stopped = [key for key, (state, _) in states.items() if state in _STOPPED]
         with self._lock:
-            woken = [(key, pause) for key, pause in self._by_key.items() if states.get(key, ("", ""))[0] not in _STOPPED]
+            woken = [
+                (key, pause) for key, pause in self._by_key.items() if states.get(key, ("", ""))[0] not in _STOPPED
+            ]
             unknown = [key for key in stopped if self._unexplained(key, wall)]
         if not woken and not unknown:
             return None, []
@@ -67,11 +71,16 @@ class Pauses:
                     since = self._by_key[key]["since"] if key in self._by_key else wall
                     self._by_key[key] = _recalled(records, key, self._boot_id) or _pause(key, since, "", "")
             current = list(self._by_key.values()) if self._by_key != before else None
-        alerts = [alert for key, pause in woken for alert in _alert(records, key, pause, states.get(key), wall, self._boot_id)]
+        alerts = [
+            alert for key, pause in woken for alert in _alert(records, key, pause, states.get(key), wall, self._boot_id)
+        ]
         return current, alerts
 
     def _unexplained(self, key: Key, wall: float) -> bool:
-        """Return whether it is still to be found out who stopped ``key``; a result reaches the file after the stop is seen."""
+        """Return whether who stopped ``key`` is still to be found out.
+
+        A result reaches the audit file after the stop was seen, so the file is asked more than once.
+        """
         pause = self._by_key.get(key)
         return pause is None or (not pause["by"] and wall - pause["since"] < RECALL_S)
 
@@ -105,7 +114,11 @@ def _alert(
     if now is None or now[0] in "ZX":
         text = "%d (%s) ended while it was paused by %s" % (key[0], command, pause["by"])
     else:
-        text = "%d (%s) was paused by %s and runs again by itself: no console resumed it" % (key[0], command, pause["by"])
+        text = "%d (%s) was paused by %s and runs again by itself: no console resumed it" % (
+            key[0],
+            command,
+            pause["by"],
+        )
     return [{"kind": "woke", "text": text, "at": wall, "pid": key[0], "start_ticks": key[1]}]
 
 

@@ -47,7 +47,7 @@ class Handle:
         self._poll.register(self.fd, select.POLLIN)
 
     def ended(self) -> bool:
-        """Return whether every thread of the process has ended (a zombie has; one whose main thread alone ended has not)."""
+        """Return whether every thread has ended (a zombie has; a process whose main thread alone ended has not)."""
         return self.fd < 0 or bool(self._poll.poll(0))
 
     def send(self, number: int) -> None:
@@ -92,7 +92,7 @@ def differences(handle: Handle, key: Key, uid: Optional[int], digest: Optional[s
 
 
 def group_state(key: Key) -> str:
-    """Return the state of a process over all its threads: "T" only when every thread is stopped, "gone" when there is none.
+    """Return the state over all threads: "T" only when every thread is stopped, "gone" without a process.
 
     With threads in different states the first that is not stopped is returned.
     """

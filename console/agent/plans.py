@@ -30,13 +30,13 @@ def choose(context: Context, roots: Sequence[Key], scope: str) -> Chosen:
     ancestry = context.ancestry().copy()
     ancestry.observe(live)
     present = [key for key in roots if key[0] in live and live[key[0]].start_ticks == key[1]]
-    why = {key: "target" for key in present} if scope == protocol.ONLY else choose_set(roots, live, ancestry)
+    why = dict.fromkeys(present, "target") if scope == protocol.ONLY else choose_set(roots, live, ancestry)
     ordered, depth = _tree_order(present, why, live)
     return Chosen({key: why[key] for key in ordered}, depth, live, ancestry)
 
 
 def make_plan(context: Context, action: str, scope: str, identities: Sequence[Identity]) -> Dict[str, Any]:
-    """Return the answer to a ``plan`` request; a plan that must not be carried out says why in ``refusal`` and is audited."""
+    """Return the answer to a ``plan`` request; one that must not be carried out says why, and is audited."""
     roots = [(pid, start) for _, pid, start in identities]
     plan: Dict[str, Any] = {"action": action, "scope": scope, "roots": [list(i) for i in identities]}
     kind, refusal = _changed_roots(context, identities)
@@ -65,7 +65,10 @@ def refuse(context: Context, targets: Sequence[Dict[str, Any]]) -> Tuple[str, st
         if pid == 1:
             return "pid1", "pid 1 is the host's first process: ending or stopping it takes the host down"
         if key in protected:
-            return "ours", "%d (%s) is the console's own agent or what it runs under: the link would be cut" % (pid, command)
+            return "ours", "%d (%s) is the console's own agent or what it runs under: the link would be cut" % (
+                pid,
+                command,
+            )
         stat = procfs.read_stat(pid)
         if stat is not None and stat.kernel:
             return "kernel", "%d (%s) is a kernel thread: no signal reaches it" % (pid, command)
@@ -111,7 +114,9 @@ def _sends(action: str, is_root: bool, state: str) -> Tuple[str, ...]:
     return (("SIGTERM",) if is_root else ()) + (("SIGCONT",) if state in "Tt" else ())
 
 
-def _tree_order(roots: Sequence[Key], members: Dict[Key, str], live: Dict[int, Kin]) -> Tuple[List[Key], Dict[Key, int]]:
+def _tree_order(
+    roots: Sequence[Key], members: Dict[Key, str], live: Dict[int, Kin]
+) -> Tuple[List[Key], Dict[Key, int]]:
     """Return the members parents first, roots at the top, and how deep each stands."""
     children: Dict[Optional[Key], List[Key]] = {}
     for key in sorted(members, key=lambda k: (k[1], k[0])):
@@ -119,7 +124,10 @@ def _tree_order(roots: Sequence[Key], members: Dict[Key, str], live: Dict[int, K
         above = parent.key if parent is not None and parent.key in members and key not in roots else None
         children.setdefault(above, []).append(key)
     tops = children.get(None, [])
-    stack = [(key, 0 if key in roots else 1) for key in reversed([k for k in tops if k in roots] + [k for k in tops if k not in roots])]
+    stack = [
+        (key, 0 if key in roots else 1)
+        for key in reversed([k for k in tops if k in roots] + [k for k in tops if k not in roots])
+    ]
     order: List[Key] = []
     depth: Dict[Key, int] = {}
     while stack:
@@ -132,7 +140,14 @@ def _tree_order(roots: Sequence[Key], members: Dict[Key, str], live: Dict[int, K
 
 def _audit_refusal(context: Context, plan: Dict[str, Any]) -> None:
     targets = [
-        {"pid": t["pid"], "start_ticks": t["start_ticks"], "argv": t["argv"], "uid": t["uid"], "user": t["user"], "sent": None}
+        {
+            "pid": t["pid"],
+            "start_ticks": t["start_ticks"],
+            "argv": t["argv"],
+            "uid": t["uid"],
+            "user": t["user"],
+            "sent": None,
+        }
         for t in plan.get("targets", ())
     ]
     if not targets:

@@ -1,4 +1,4 @@
-"""Reading one process from /proc: stat, uid, argument vector, exe, cgroup. Every reader returns None for a process that is gone.
+"""Reading one process from /proc: stat, uid, argument vector, exe, cgroup; None for a process that is gone.
 
 Formats: proc(5). ``comm`` may hold spaces and parentheses, so stat is split after the last ``)``.
 """
@@ -131,7 +131,7 @@ def read_link(pid: int, name: str) -> Optional[str]:
 
 
 def read_cgroup(pid: int) -> Optional[str]:
-    """Return the cgroup path: of the v2 hierarchy when it says more than ``/``, else of v1's named or first hierarchy."""
+    """Return the cgroup path: of v2 when it says more than ``/``, else of v1's named or first hierarchy."""
     data = _read("/proc/%d/cgroup" % pid)
     return parse_cgroup(data) if data else None
 

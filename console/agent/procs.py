@@ -1,8 +1,9 @@
 """The process table: a full list once, then what changed, at a cost that 2,000 processes do not make heavy.
 
-How it stays cheap: files of /proc stay open (``pread`` costs half of open-read-close), and a single-threaded sleeper whose
-``schedstat`` did not move has not run since, so nothing it does by itself can have changed. What others can change about it
-without its running (parent, process group, reclaimed memory) is read when a process ended, and in a slow rotation.
+How it stays cheap: files of /proc stay open (``pread`` costs half of open-read-close), and a single-threaded sleeper
+whose ``schedstat`` did not move has not run since, so nothing it does by itself can have changed. What others can
+change about it without its running (parent, process group, reclaimed memory) is read when a process ended, and in a
+slow rotation.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ ROTATION = 30
 """An unchanged process is read in full at least every so many samples."""
 
 RESTLESS_SAMPLES = 5
-"""For so many samples after its birth a process' arguments and uid are read each time: fork, setuid and exec come apart."""
+"""For so many samples after its birth a process' arguments and uid are read each time: fork, setuid and exec come
+apart."""
 
 ARGV_EVERY = 4
 """A running process' arguments are compared every so many samples: a title can change without exec."""
@@ -39,7 +41,19 @@ def argv_digest(raw: bytes, secret: bytes) -> str:
 class _Entry:
     """What is kept of one process between samples."""
 
-    __slots__ = ("argv_raw", "cpu_ticks", "pid", "row", "sched", "sched_fd", "seen", "stack", "start_ticks", "stat_fd", "stat_raw")
+    __slots__ = (
+        "argv_raw",
+        "cpu_ticks",
+        "pid",
+        "row",
+        "sched",
+        "sched_fd",
+        "seen",
+        "stack",
+        "start_ticks",
+        "stat_fd",
+        "stat_raw",
+    )
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
@@ -94,7 +108,7 @@ class ProcessTable:
         elapsed = now - self._last_read if self._samples else 0.0
         present = procfs.list_pids()
         entries = self._entries
-        gone = [pid for pid in entries.keys() - set(present)]
+        gone = list(entries.keys() - set(present))
         added: List[Dict[str, Any]] = []
         changed: List[Tuple[int, Dict[str, Any]]] = []
         moved = bool(gone)
@@ -122,7 +136,8 @@ class ProcessTable:
                 added.append(row)
         if moved or added:
             self.live = {
-                pid: Kin(pid, e.start_ticks, e.row["ppid"], e.row["pgid"], e.row["session"]) for pid, e in entries.items()
+                pid: Kin(pid, e.start_ticks, e.row["ppid"], e.row["pgid"], e.row["session"])
+                for pid, e in entries.items()
             }
             self.ancestry.observe(self.live)
         self._samples += 1
@@ -212,7 +227,9 @@ class ProcessTable:
     def _changes(self, entry: _Entry, stat: procfs.Stat, elapsed: float) -> Dict[str, Any]:
         row, fresh = entry.row, _volatile(stat)
         ticks = stat.cpu_ticks - entry.cpu_ticks
-        fresh["cpu_percent"] = round(max(0.0, 100.0 * ticks / procfs.CLK_TCK / elapsed), 1) if elapsed > 0 else row["cpu_percent"]
+        fresh["cpu_percent"] = (
+            round(max(0.0, 100.0 * ticks / procfs.CLK_TCK / elapsed), 1) if elapsed > 0 else row["cpu_percent"]
+        )
         restless = entry.seen < RESTLESS_SAMPLES
         executed = stat.stack != entry.stack or fresh["comm"] != row["comm"]
         if restless or executed or (self._samples + entry.pid) % ARGV_EVERY == 0:

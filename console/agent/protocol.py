@@ -106,7 +106,7 @@ def identity(value: Any) -> Identity:
 
 
 def printable(text: str) -> str:
-    """Return ``text`` safe to show: undecodable bytes as U+FFFD, control and bidirectional-override characters visible."""
+    """Return ``text`` safe to show: undecodable bytes, control and direction characters made visible."""
     if text.isascii() and text.isprintable():
         return text
     out: List[str] = []

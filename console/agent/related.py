@@ -1,4 +1,4 @@
-"""What stands around the set of an action: what stays up, what looks related but is not in it, and what to be warned of."""
+"""What stands around the set of an action: what stays up, what looks related, and what to be warned of."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CANDIDATES_SHOWN = 20
 
 
 def spared(context: Context, members: Collection[Key], live: Mapping[int, Kin]) -> List[Dict[str, Any]]:
-    """Return the GPU users outside the set, each family under its topmost process with the family's memory; largest first."""
+    """Return the GPU users outside the set, largest first; a family is one row with the family's memory."""
     memory = context.gpu_memory() or {}
     protected = context.protected()
     held: Dict[Key, int] = {}
@@ -72,7 +72,10 @@ def warnings(
     for root in roots:
         launcher = _launcher_of(root, live)
         if launcher:
-            found.append("%d is a worker of torchrun %d, which restarts it or ends the whole job: %d is the one to stop" % (root[0], launcher, launcher))
+            found.append(
+                "%d is a worker of torchrun %d, which restarts it or ends the whole job: %d is the one to stop"
+                % (root[0], launcher, launcher)
+            )
     audit = context.audit.writable()
     if audit:
         found.append("%s: this action will leave no record on the host" % audit)
@@ -87,25 +90,31 @@ def _pause_warnings(
     on_gpu = [row["pid"] for row in targets if row["gpu_bytes"] or row["pid"] in devices]
     if on_gpu:
         found.append(
-            "%d of these %s GPU memory: a rank paused for about 8 min is aborted by NCCL's monitor when it wakes, an SGLang "
-            "server after 5 min by its watchdog" % (len(on_gpu), "holds" if len(on_gpu) == 1 else "hold")
+            "%d of these %s GPU memory: a rank paused for about 8 min is aborted by NCCL's monitor when it wakes, "
+            "an SGLang server after 5 min by its watchdog" % (len(on_gpu), "holds" if len(on_gpu) == 1 else "hold")
         )
     for root in roots:
         kin = live.get(root[0])
         if kin is not None and kin.session != kin.pid:
             found.append(
-                "%d is not in a session of its own: if the shell that leads session %d ends, the kernel kills or wakes it"
-                % (root[0], kin.session)
+                "%d is not in a session of its own: when the shell that leads session %d ends, the kernel kills or "
+                "wakes it" % (root[0], kin.session)
             )
     return found
 
 
 def _top_of_family(kin: Kin, members: Collection[Key], protected: Set[Key], live: Mapping[int, Kin]) -> Key:
-    """Return the topmost ancestor that is still of the same session as the holder, and neither ours nor in the set."""
+    """Return the topmost ancestor in the same session as the holder, neither ours nor in the set."""
     top = kin
     for _ in range(64):
         parent = live.get(top.ppid)
-        if parent is None or parent.pid <= 1 or parent.session != top.session or parent.key in members or parent.key in protected:
+        if (
+            parent is None
+            or parent.pid <= 1
+            or parent.session != top.session
+            or parent.key in members
+            or parent.key in protected
+        ):
             break
         top = parent
     return top.key

@@ -62,7 +62,9 @@ class Sampler:
         while not self._stop.wait(1.0):
             began = self._began
             hangs = began is not None and time.monotonic() - began > 5.0
-            self._fault("processes hang", "reading /proc has not come back for over 5 s: the list is old" if hangs else "")
+            self._fault(
+                "processes hang", "reading /proc has not come back for over 5 s: the list is old" if hangs else ""
+            )
 
     def _guarded(self, part: str, work: Callable[[], None]) -> None:
         try:

@@ -18,8 +18,8 @@ class Scan:
     def refresh(self) -> Dict[int, Kin]:
         """Read the host again and return pid → kin.
 
-        Between two readings only pids that were not there before are read, unless the kernel's pid counter went backwards
-        (it wrapped, or was set): then any number may have changed hands and everything is read.
+        Between two readings only pids that were not there before are read, unless the kernel's pid counter went
+        backwards (it wrapped, or was set): then any number may have changed hands and everything is read.
         """
         last = _last_pid()
         whole = self._last_pid is None or last is None or last < self._last_pid

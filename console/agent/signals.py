@@ -1,7 +1,7 @@
 """Carrying out an action: open, compare, send on the same pidfd, verify; and again for what was born meanwhile.
 
-The order of every signal is the design's: ``pidfd_open`` → read → compare with what the operator was shown → send on that pidfd →
-verify. All targets are compared before the first signal, so an action is refused whole or begun.
+The order of every signal is the design's: ``pidfd_open`` → read → compare with what the operator was shown → send on
+that pidfd → verify. All targets are compared before the first signal, so an action is refused whole or begun.
 """
 
 from __future__ import annotations
@@ -129,7 +129,9 @@ class Action:
         after = self._gpu_bytes_after(before)
         self._phase = "done"
         ok = all(member.verified for member in self._members.values())
-        return self._outcome(ok, gpu_bytes_before=before, gpu_bytes_after=after, gpu_holders=self._gpu_holders(before, after))
+        return self._outcome(
+            ok, gpu_bytes_before=before, gpu_bytes_after=after, gpu_holders=self._gpu_holders(before, after)
+        )
 
     # pause, resume, stop, kill
 
@@ -199,7 +201,8 @@ class Action:
     def _kill(self) -> None:
         self._context.pauses.end(self._members)
         if self.scope == protocol.TREE:
-            # What is stopped cannot fork: the set is complete before the first one dies and its children are re-parented.
+            # What is stopped cannot fork: the set is complete before the first one dies and its children are
+            # re-parented.
             self._freeze(FREEZE_BEFORE_KILL_S)
             for member in self._alive():
                 member.verified, member.ms = False, None
@@ -209,7 +212,9 @@ class Action:
         self._wait(ENDS_WITHIN_S, Member.verify_end, adopt=self.scope == protocol.TREE, send="SIGKILL")
         for member in self._members.values():
             if not member.verified:
-                member.unverified("SIGKILL is pending: it is stuck in the kernel (a driver, a dead disk): needs host action")
+                member.unverified(
+                    "SIGKILL is pending: it is stuck in the kernel (a driver, a dead disk): needs host action"
+                )
 
     # the set
 
@@ -240,8 +245,10 @@ class Action:
     def _alive(self) -> List[Member]:
         return [member for member in self._members.values() if not member.ended()]
 
-    def _wait(self, within_s: float, done: Callable[[Member], bool], adopt: bool = False, send: Optional[str] = None) -> None:
-        """Wait until ``done`` holds for every member, growing the set if ``adopt``; ends early when the agent closes."""
+    def _wait(
+        self, within_s: float, done: Callable[[Member], bool], adopt: bool = False, send: Optional[str] = None
+    ) -> None:
+        """Wait until ``done`` holds for every member, growing the set if ``adopt``; ends early when closing."""
         deadline = time.monotonic() + within_s
         pause_s, next_scan = 0.001, 0.0
         while True:
@@ -291,7 +298,9 @@ class Action:
         memory = self._context.gpu_memory() or {}
         held = ["%d still holds %.1f GiB" % (key[0], memory[key] / 2**30) for key in self._members if memory.get(key)]
         alive = [row["pid"] for row in self._left]
-        held += ["%d has an NVIDIA device open" % pid for pid in sorted(self._context.device_holders(alive)) if pid in alive]
+        held += [
+            "%d has an NVIDIA device open" % pid for pid in sorted(self._context.device_holders(alive)) if pid in alive
+        ]
         if before and not after:
             held += _unexplained_memory(self._context)
         return held
@@ -365,7 +374,7 @@ def _why_not_stopped(key: Key) -> str:
 
 
 def _unexplained_memory(context: Context) -> List[str]:
-    """Return GPUs that report much memory in use which no process is listed for: an orphaned context may hold it."""
+    """Return GPUs with much memory in use that no process is listed for: an orphan may hold it."""
     gpus: Sequence[Dict[str, Any]] = context.gpus.snapshot()["gpus"] if context.gpus is not None else ()
     found = []
     for gpu in gpus:

@@ -14,10 +14,25 @@ from typing import Any
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 
+JOB_FOLDER = Path(__file__).parent
+
 
 def module(name: str, *arguments: str) -> list[str]:
     """Return the argument vector that runs a module of ours; -P: whatever lies in the current folder."""
     return [sys.executable, "-P", "-m", name, *arguments]
+
+
+def job(script: str, *arguments: str) -> list[str]:
+    """Return the argument vector of a job's script as one types it: short, for the process tree.
+
+    It runs in `JOB_FOLDER` and under `job_path`; the processes that it starts inherit both.
+    """
+    return [Path(sys.executable).name, script, *arguments]
+
+
+def job_path() -> str:
+    """Return the PATH on which `job` finds this Python."""
+    return os.pathsep.join(filter(None, (str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath))))
 
 
 def start_bound(argv: Sequence[str], **popen: Any) -> subprocess.Popen[bytes]:

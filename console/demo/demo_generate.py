@@ -18,7 +18,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from console.demo.bound import module, start_bound
+from console.demo.bound import job, start_bound
 
 WORDS = ("draft", "verify", "accept", "reject", "token", "hidden", "layer", "head", "tree", "rank", "batch", "cache")
 ROUND_WORDS = 4000
@@ -47,10 +47,11 @@ def run_workers(count: int, output: Path, share: float) -> int:
         raise SystemExit(0)
 
     signal.signal(signal.SIGTERM, on_term)
-    base = module("console.demo.demo_generate", "--output", str(output), "--share", str(share))
+    base = job("demo_generate.py")
+    common = ["--share", str(share), "--output", str(output)]
     workers: list[subprocess.Popen[bytes]] = []
     try:
-        workers.extend(start_bound([*base, "--worker", str(number)]) for number in range(count))
+        workers.extend(start_bound([*base, "--worker", str(number), *common]) for number in range(count))
         for worker in workers:
             worker.wait()
     finally:

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 
-from console.demo.bound import module, start_bound
+from console.demo.bound import job, start_bound
 
 
 def main() -> int:
@@ -37,7 +37,7 @@ def serve(ranks: int, drain_s: float) -> int:
         raise SystemExit(0)
 
     signal.signal(signal.SIGTERM, on_term)
-    base = module("console.demo.demo_server", "--simulated")
+    base = job("demo_server.py", "--simulated")
     started: list[subprocess.Popen[bytes]] = []
     try:
         started.extend(start_bound([*base, "--rank", str(rank)]) for rank in range(ranks))

@@ -17,8 +17,8 @@ from typing import Any
 
 from console.demo.bound import module
 from console.demo.state import DemoFolder
+from console.exits import BAD_INPUT, LINK, OK
 
-EXIT_OK, EXIT_BAD_INPUT, EXIT_LINK = 0, 2, 5
 READY_WITHIN_S = 90.0
 END_WITHIN_S = 30.0
 
@@ -48,13 +48,13 @@ def run_demo(arguments: argparse.Namespace) -> int:
     """
     if not sys.platform.startswith("linux"):
         print("The demo's host is this machine, and hosts are Linux: run it on Linux.", file=sys.stderr)
-        return EXIT_BAD_INPUT
+        return BAD_INPUT
     try:
         with running_demo() as demo:
             return wait_without_screen(demo) if arguments.no_ui else show(demo, arguments.config)
     except DemoError as error:
         print(error, file=sys.stderr)
-        return EXIT_LINK
+        return LINK
 
 
 @contextlib.contextmanager
@@ -144,7 +144,7 @@ def wait_without_screen(demo: Demo) -> int:
     while signal.sigtimedwait(ends, 1.0) is None:
         if demo.supervisor.poll() is not None:
             raise DemoError("The demo's host ended by itself.")
-    return EXIT_OK
+    return OK
 
 
 def connection_help(demo: Demo) -> str:

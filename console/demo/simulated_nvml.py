@@ -38,9 +38,6 @@ IDLE_C, BUSY_C, TEMPERATURE_TAU_S = 34.0, 76.0, 25.0
 IDLE_W, BUSY_W, POWER_TAU_S = 70.0, 540.0, 3.0
 LIMIT_W = 600.0
 
-SAMPLE_S = 0.05
-"""The calls of one sample of the agent see the same figures."""
-
 COUNT_S = 0.5
 """CPU time is counted in ticks of 10 ms: over a shorter time it would be no measure."""
 
@@ -76,11 +73,7 @@ class _Gpu:
         """Look at the jobs' processes and let the figures follow."""
         with self.lock:
             now = time.monotonic()
-            elapsed = now - self.at
-            if elapsed < SAMPLE_S:
-                return
-            if self.at == 0.0:
-                elapsed = 0.0
+            elapsed = now - self.at if self.at else 0.0
             self.at = now
             self._look(now)
             goal = self.utilisation / 100.0
@@ -215,7 +208,10 @@ def nvmlDeviceGetUUID(handle: _Gpu) -> str:
 
 
 def nvmlDeviceGetMemoryInfo(handle: _Gpu, version: int | None = None) -> SimpleNamespace:
-    """Return total, used and free bytes: used is what the living jobs are listed with, and a small base."""
+    """Return total, used and free bytes: used is what the living jobs are listed with, and a small base.
+
+    The agent begins a sample with this call, so it alone looks at the processes; later calls tell of the same moment.
+    """
     handle.sample()
     total = int(_config().get("total_bytes", DEFAULT_TOTAL_BYTES))
     used = min(total, BASE_BYTES + sum(job.usedGpuMemory for job in handle.jobs))
@@ -224,19 +220,16 @@ def nvmlDeviceGetMemoryInfo(handle: _Gpu, version: int | None = None) -> SimpleN
 
 def nvmlDeviceGetUtilizationRates(handle: _Gpu) -> SimpleNamespace:
     """Return the jobs' CPU time as ``gpu`` percent, 0 while all are stopped; nothing stands for ``memory``."""
-    handle.sample()
     return SimpleNamespace(gpu=handle.utilisation, memory=None)
 
 
 def nvmlDeviceGetTemperature(handle: _Gpu, sensor: int) -> int:
     """Return degrees Celsius that follow the utilisation."""
-    handle.sample()
     return round(handle.temperature)
 
 
 def nvmlDeviceGetPowerUsage(handle: _Gpu) -> int:
     """Return milliwatts that follow the utilisation."""
-    handle.sample()
     return round(handle.watts * 1000)
 
 
@@ -247,5 +240,4 @@ def nvmlDeviceGetEnforcedPowerLimit(handle: _Gpu) -> int:
 
 def nvmlDeviceGetComputeRunningProcesses_v3(handle: _Gpu) -> list[SimpleNamespace]:
     """Return pid and usedGpuMemory of the living jobs of this GPU."""
-    handle.sample()
     return list(handle.jobs)

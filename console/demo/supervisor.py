@@ -22,7 +22,7 @@ import time
 from typing import Any
 
 from console.demo import gpus
-from console.demo.bound import adopt_orphans, kill_descendants, module, reap, start_bound
+from console.demo.bound import JOB_FOLDER, adopt_orphans, job, job_path, kill_descendants, module, reap, start_bound
 from console.demo.state import DemoFolder, user_name
 
 START_WITHIN_S = 60.0
@@ -83,12 +83,13 @@ def start_jobs(folder: DemoFolder, log: int) -> dict[int, int]:
     common: dict[str, Any] = {
         "stdin": subprocess.DEVNULL,
         "stderr": log,
+        "cwd": JOB_FOLDER,
         "env": job_environment(),
         "start_new_session": True,
     }
-    generate = module("console.demo.demo_generate", "--output", str(folder.records))
+    generate = job("demo_generate.py", "--workers", "3", "--output", str(folder.records))
     start_bound(generate, stdout=subprocess.DEVNULL, **common)
-    serve = module("console.demo.demo_server", "--simulated", "--ranks", str(gpus.GPUS))
+    serve = job("demo_server.py", "--simulated", "--ranks", str(gpus.GPUS))
     server = start_bound(serve, stdout=subprocess.PIPE, **common)
     return {pid: gpu for gpu, pid in enumerate(json.loads(first_line(server, "its simulated model server")))}
 
@@ -143,8 +144,8 @@ def host_environment(folder: DemoFolder, simulated_gpus: bool) -> dict[str, str]
 
 def job_environment() -> dict[str, str]:
     """Return the few variables that a process needs here; nothing secret of the operator's shell gets in."""
-    keep = ("PATH", "LANG", "LC_ALL", "TMPDIR", "PYTHONPATH", "LD_LIBRARY_PATH")
-    return {name: os.environ[name] for name in keep if name in os.environ}
+    keep = ("LANG", "LC_ALL", "TMPDIR", "PYTHONPATH", "LD_LIBRARY_PATH")
+    return {"PATH": job_path(), **{name: os.environ[name] for name in keep if name in os.environ}}
 
 
 def first_line(process: subprocess.Popen[bytes], name: str) -> str:

@@ -1,7 +1,8 @@
 """Plan and Outcome: what an operator confirms, and what became of it.
 
-A signal is sent from nothing but a :class:`Plan`. The plan is made by the agent from one fresh reading of the host, frozen when
-its dialog opens, and carries what the operator was shown of every target: identity, uid and a digest of the argument vector.
+A signal is sent from nothing but a :class:`Plan`. The plan is made by the agent from one fresh reading of the host,
+frozen when its dialog opens, and carries what the operator was shown of every target: identity, uid and a digest of
+the argument vector.
 """
 
 from __future__ import annotations
@@ -84,7 +85,10 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class TargetOutcome:
-    """What happened to one target. ``sent`` is None when it was not signalled; ``state_after`` is "gone" once it ended."""
+    """What happened to one target.
+
+    ``sent`` is None when it was not signalled; ``state_after`` is "gone" (or "Z") once it ended.
+    """
 
     pid: int
     start_ticks: int
@@ -220,7 +224,12 @@ def outcome_from_wire(answer: Mapping[str, Any]) -> Outcome:
 
 
 async def make_plan(
-    link: Conversation, action: str, roots: Sequence[Identity], *, scope: str = protocol.TREE, grace_s: float = DEFAULT_GRACE_S
+    link: Conversation,
+    action: str,
+    roots: Sequence[Identity],
+    *,
+    scope: str = protocol.TREE,
+    grace_s: float = DEFAULT_GRACE_S,
 ) -> Plan:
     """Ask the agent for the plan of ``action`` on ``roots``; sends no signal.
 
@@ -228,7 +237,12 @@ async def make_plan(
         RequestError, LinkError: see :class:`Conversation`.
     """
     answer = await link.request(
-        protocol.PLAN, deadline_s=PLAN_DEADLINE_S, action=action, roots=[list(r) for r in roots], scope=scope, grace_s=grace_s
+        protocol.PLAN,
+        deadline_s=PLAN_DEADLINE_S,
+        action=action,
+        roots=[list(r) for r in roots],
+        scope=scope,
+        grace_s=grace_s,
     )
     return plan_from_wire(answer, grace_s)
 
@@ -281,7 +295,11 @@ async def fate_of(link: Conversation, action_id: str) -> Outcome | None:
 def _planned(rows: Sequence[Mapping[str, Any]]) -> tuple[PlannedProcess, ...]:
     return tuple(
         PlannedProcess(
-            **{**{n: row[n] for n in _PLANNED_FIELDS if n in row}, "argv": tuple(row["argv"]), "sends": tuple(row.get("sends", ()))}
+            **{
+                **{n: row[n] for n in _PLANNED_FIELDS if n in row},
+                "argv": tuple(row["argv"]),
+                "sends": tuple(row.get("sends", ())),
+            }
         )
         for row in rows
     )

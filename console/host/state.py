@@ -1,7 +1,7 @@
 """HostState: everything known about one host, folded from the agent's events.
 
-``fold(state, event)`` is pure: it returns a new frozen state and touches neither the old one nor the event, so a state that a
-widget or a dialog holds can never change under it.
+``fold(state, event)`` is pure: it returns a new frozen state and touches neither the old one nor the event, so a
+state that a widget or a dialog holds can never change under it.
 """
 
 from __future__ import annotations
@@ -48,7 +48,10 @@ class Process:
 
 @dataclass(frozen=True, slots=True)
 class GpuProcess:
-    """Memory that NVML says a pid holds. ``start_ticks`` is None when /proc does not confirm the pid: never a target."""
+    """Memory that NVML says a pid holds.
+
+    ``start_ticks`` is None when /proc does not confirm the pid: such a one is never a target.
+    """
 
     pid: int
     memory_bytes: int | None
@@ -89,7 +92,10 @@ class Gpu:
 
 @dataclass(frozen=True, slots=True)
 class GpuDriver:
-    """The driver as a whole. ``state``: unknown (not sampled yet), ok, absent, mismatch, hung or error; ``text`` explains it."""
+    """The driver as a whole.
+
+    ``state``: unknown (not sampled yet), ok, absent, mismatch, hung or error; ``text`` explains it.
+    """
 
     state: str = "unknown"
     text: str = ""
@@ -312,7 +318,7 @@ def _on_fault(state: HostState, event: Mapping[str, Any]) -> HostState:
     return replace(state, faults=MappingProxyType(faults))
 
 
-_FIELD_NAMES = {
+_FIELD_NAMES: dict[type, frozenset[str]] = {
     cls: frozenset(f.name for f in fields(cls))
     for cls in (Process, GpuProcess, Gpu, GpuDriver, Disk, Gauges, Pause, Alert, Hello)
 }

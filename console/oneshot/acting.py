@@ -95,7 +95,13 @@ def _refused(plan: Plan) -> Outcome:
         for pid, start, argv, state in shown
     )
     return Outcome(
-        plan.action_id, plan.action, done=True, phase="refused", refusal=plan.refusal, refusal_kind=plan.refusal_kind, targets=targets
+        plan.action_id,
+        plan.action,
+        done=True,
+        phase="refused",
+        refusal=plan.refusal,
+        refusal_kind=plan.refusal_kind,
+        targets=targets,
     )
 
 

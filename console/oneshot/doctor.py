@@ -85,12 +85,17 @@ def _this_machine(spec: HostSpec) -> Iterator[Check]:
     yield Check("python", True, f"{sys.version.split()[0]} runs the console")
     colours = os.environ.get("TERM", "")
     if colours in ("", "dumb"):
-        yield Check("terminal", None, f"TERM is {colours or 'not set'}", "set TERM=xterm-256color for the console's screens")
+        yield Check(
+            "terminal", None, f"TERM is {colours or 'not set'}", "set TERM=xterm-256color for the console's screens"
+        )
     else:
         size = shutil.get_terminal_size()
         small = size.columns < 80 or size.lines < 24
         yield Check(
-            "terminal", None if small else True, f"{colours}, {size.columns}×{size.lines}", "make it at least 80×24" if small else ""
+            "terminal",
+            None if small else True,
+            f"{colours}, {size.columns}×{size.lines}",
+            "make it at least 80×24" if small else "",
         )
     if is_local(spec):
         if not sys.platform.startswith("linux"):
@@ -102,12 +107,16 @@ def _this_machine(spec: HostSpec) -> Iterator[Check]:
 def _ssh_side(spec: HostSpec) -> Iterator[Check]:
     config = spec.ssh_config or Path("~/.ssh/config").expanduser()
     there = config.is_file()
-    yield Check("ssh config", True, f"{config} is used" if there else f"{config} is not there: nothing is taken from it")
+    yield Check(
+        "ssh config", True, f"{config} is used" if there else f"{config} is not there: nothing is taken from it"
+    )
     agent = os.environ.get("SSH_AUTH_SOCK", "")
     keys = [path for path in spec.identity_files if path.is_file()]
     missing = [str(path) for path in spec.identity_files if not path.is_file()]
     if missing:
-        yield Check("keys", False, f"{', '.join(missing)} cannot be read", "correct identity_files in the configuration")
+        yield Check(
+            "keys", False, f"{', '.join(missing)} cannot be read", "correct identity_files in the configuration"
+        )
     if not spec.identity_files:
         folder = Path("~/.ssh").expanduser()
         keys = sorted(path for path in folder.glob("id_*") if not path.name.endswith(".pub")) if folder.is_dir() else []
@@ -117,7 +126,10 @@ def _ssh_side(spec: HostSpec) -> Iterator[Check]:
         yield Check("keys", True, f"{' and '.join(sources)} can be offered")
     else:
         yield Check(
-            "keys", None, "no key file and no SSH agent here", "run `ssh-keygen -t ed25519` and `ssh-copy-id` the key, or use passwords"
+            "keys",
+            None,
+            "no key file and no SSH agent here",
+            "run `ssh-keygen -t ed25519` and `ssh-copy-id` the key, or use passwords",
         )
 
 
@@ -127,18 +139,29 @@ def _on_host(state: HostState) -> Iterator[Check]:
         return
     yield Check("host", True, f"{hello.hostname}, Linux {hello.kernel}, logged in as {hello.user}")
     yield Check("host python", True, f"{hello.python} runs the agent")
-    yield _ability(hello.can.get("pidfd"), "pidfd", "signals go through pidfds", False, "update the host's kernel or Python")
     yield _ability(
-        hello.can.get("audit"), "audit", f"{hello.audit_path} can be written", None, "make room or correct the folder's owner"
+        hello.can.get("pidfd"), "pidfd", "signals go through pidfds", False, "update the host's kernel or Python"
+    )
+    yield _ability(
+        hello.can.get("audit"),
+        "audit",
+        f"{hello.audit_path} can be written",
+        None,
+        "make room or correct the folder's owner",
     )
     if hello.uid != 0:
         yield Check(
-            "rights", None, f"{hello.user} may signal only its own processes", "connect as root to act on those of other users"
+            "rights",
+            None,
+            f"{hello.user} may signal only its own processes",
+            "connect as root to act on those of other users",
         )
     yield _gpu_check(state)
     missing = state.gauges.missing
     if missing:
-        yield Check("psutil", None, next(iter(missing.values())), "pip install psutil there for CPU, memory and network gauges")
+        yield Check(
+            "psutil", None, next(iter(missing.values())), "pip install psutil there for CPU, memory and network gauges"
+        )
     else:
         yield Check("psutil", True, "CPU, memory and network gauges work")
     yield _ability(hello.can.get("cgroup2"), "cgroup v2", "there", None, "")

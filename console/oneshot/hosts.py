@@ -59,8 +59,8 @@ async def connected(arguments: argparse.Namespace, **start: Any) -> AsyncIterato
             if question is None:
                 raise
             raise LinkRefused(
-                f"{error} Nobody could be asked here: compare the fingerprint, then connect once from a terminal or add "
-                f"--accept-host-key {question.fingerprint}"
+                f"{error} Nobody could be asked here: compare the fingerprint, then connect once from a terminal "
+                f"or add --accept-host-key {question.fingerprint}"
             ) from None
         await until(link, lambda: link.state.complete, FIRST_DATA_S, f"{spec.name} sent no list of processes")
         yield link

@@ -38,7 +38,7 @@ def show(lines: Iterable[str]) -> None:
 
 
 def show_json(value: Any) -> None:
-    """Print a result as JSON; ASCII only, so undecodable bytes of the host survive as \\udcXX."""
+    """Print a result as JSON; ASCII only, so undecodable bytes of the host survive."""
     json.dump(value, sys.stdout, indent=2, ensure_ascii=True)
     print()
 
@@ -60,7 +60,9 @@ class TerminalPrompts:
             return False
         say(f"The key of {printable(question.host)}, port {question.port}, is not known yet:")
         say(f"  {question.algorithm}  {question.fingerprint}")
-        say("Compare it with what the host's own console prints for `ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub`.")
+        say(
+            "Compare it with what the host's own console prints for `ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub`."
+        )
         return await asyncio.to_thread(confirm, f"Trust it and store it in {question.store_path}?")
 
     async def secret(self, title: str, prompt: str, *, echo: bool = False) -> str | None:

@@ -11,9 +11,12 @@ from console.host.state import HostState
 STALE_AFTER_S = 3.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Snapshot:
-    """One frozen reading of the link: state, status and the age of the process list."""
+    """One frozen reading of the link: state, status and the age of the process list.
+
+    Every reading is another one: comparing two states process by process would cost more than drawing them.
+    """
 
     state: HostState
     status: Any

@@ -61,7 +61,7 @@ def test_the_file_to_compare_with_is_that_of_the_algorithm(algorithm: str, name:
 async def test_the_focus_is_on_no_and_yes_takes_purpose(keys: tuple[str, ...], wait: bool, answer: Any) -> None:
     app, screen, clock = asked()
     async with app.run_test(size=(80, 24)) as pilot:
-        await until(pilot, lambda: app.focused is not None)
+        await until(pilot, lambda: screen._appeared is not None)
         assert app.focused is screen.query_one("#cancel", Button)
         clock.advance(GUARD_S + 0.1 if wait else 0.0)
         await pilot.press(*keys)
@@ -80,6 +80,7 @@ async def test_a_secret_is_returned_and_shown_only_when_it_may_be(echo: bool, ca
     caplog.set_level(logging.DEBUG)
     app, screen, clock = secret("Passphrase of [key]", "Enter it:\x1b[2J", echo)
     async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: screen._appeared is not None)
         await pilot.press(*"s3cr3t")
         field = screen.query_one(Input)
         assert field.password is not echo and field.suggester is None
@@ -96,8 +97,9 @@ async def test_a_secret_is_returned_and_shown_only_when_it_may_be(echo: bool, ca
 
 @pytest.mark.parametrize("keys", [("escape",), ("tab", "enter")])
 async def test_giving_up_returns_none(keys: tuple[str, ...]) -> None:
-    app, _, clock = secret("Password", "Password of root:")
+    app, screen, clock = secret("Password", "Password of root:")
     async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: screen._appeared is not None)
         await pilot.press("a")
         clock.advance(GUARD_S + 0.1)
         await pilot.press(*keys)
@@ -105,9 +107,9 @@ async def test_giving_up_returns_none(keys: tuple[str, ...]) -> None:
 
 
 async def test_an_empty_answer_is_an_answer() -> None:
-    app, _, clock = secret("Code", "Code:")
+    app, screen, clock = secret("Code", "Code:")
     async with app.run_test(size=(80, 24)) as pilot:
-        await until(pilot, lambda: app.focused is not None)
+        await until(pilot, lambda: screen._appeared is not None)
         clock.advance(GUARD_S + 0.1)
         await pilot.press("enter")
         await until(pilot, lambda: app.result == "")

@@ -104,6 +104,43 @@ async def test_double_and_typed_ahead_keys_never_act(keys: tuple[str, ...]) -> N
         assert dialog.app.screen is dialog.screen
 
 
+async def test_a_click_before_the_plan_can_have_been_read_never_acts() -> None:
+    dialog = opened("kill")
+    async with dialog.run() as pilot:
+        await dialog.read(pilot)
+        dialog.clock.advance(GUARD_S - 0.01)
+        await pilot.click("#confirm")
+        await pilot.pause()
+        assert dialog.link.sent() == [] and dialog.app.screen is dialog.screen
+        dialog.clock.advance(0.02)
+        await until(pilot, lambda: not dialog.confirm.has_class("-active"))
+        await pilot.click("#confirm")
+        await until(pilot, lambda: len(dialog.link.sent()) == 1)
+
+
+async def test_a_new_plan_takes_the_focus_back_to_cancel_from_wherever_it_was() -> None:
+    dialog = opened("kill", plan=plan_answer("kill", targets=many_rows(300)))
+    async with dialog.run() as pilot:
+        await dialog.settle(pilot)
+        await pilot.press("shift+tab")
+        await until(pilot, lambda: isinstance(dialog.app.focused, Lines))
+        await pilot.press("R")
+        await until(pilot, dialog.cancel_has_focus)
+        assert len(dialog.link.requests) == 2
+
+
+async def test_cancelling_twice_closes_this_screen_alone() -> None:
+    dialog = opened()
+    async with dialog.run() as pilot:
+        await dialog.settle(pilot)
+        below = PlanScreen(dialog.link, "pause", ROOTS, clock=dialog.clock)
+        await dialog.app.push_screen(below)
+        below.action_cancel()
+        below.action_cancel()
+        await pilot.pause()
+        assert dialog.app.screen is dialog.screen
+
+
 @pytest.mark.parametrize("key", ["p", "r", "t", "K", "y", "space", "ctrl+j"])
 async def test_no_other_key_than_the_button_confirms(key: str) -> None:
     dialog = opened("kill")

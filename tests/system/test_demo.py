@@ -56,12 +56,12 @@ class RunningDemo:
         own = psutil.Process(self.process.pid)
         return [own, *own.children(recursive=True)]
 
-    def job(self, module: str) -> psutil.Process:
+    def job(self, script: str) -> psutil.Process:
         """The main process of one of the demo's jobs."""
         (main,) = (
             p
             for p in self.all_processes()
-            if p.cmdline()[3:4] == [module] and "--worker" not in p.cmdline() and "--rank" not in p.cmdline()
+            if p.cmdline()[1:2] == [script] and "--worker" not in p.cmdline() and "--rank" not in p.cmdline()
         )
         return main
 
@@ -190,7 +190,7 @@ def test_it_listens_on_loopback_alone(shared):
 
 
 def test_the_job_computes_in_its_workers_and_records_what_it_found(shared):
-    workers = shared.job("console.demo.demo_generate").children()
+    workers = shared.job("demo_generate.py").children()
     assert len(workers) == 3
 
     def spent() -> list[float]:
@@ -205,7 +205,7 @@ def test_the_job_computes_in_its_workers_and_records_what_it_found(shared):
 
 
 def test_the_server_says_that_it_is_simulated_and_has_a_rank_on_each_gpu(shared):
-    server = shared.job("console.demo.demo_server")
+    server = shared.job("demo_server.py")
     ranks = server.children()
     placed = {job["pid"]: job["gpu"] for job in json.loads(shared.folder.gpu_map.read_text())["jobs"]}
     assert all("--simulated" in process.cmdline() for process in [server, *ranks])
@@ -217,7 +217,7 @@ async def test_no_job_is_an_ancestor_of_a_command(shared):
     async with shared.connect() as connection:
         pid = int((await run(connection, "echo $PPID")).stdout)
     ancestors = {p.pid for p in [psutil.Process(pid), *psutil.Process(pid).parents()]}
-    jobs = [shared.job("console.demo.demo_generate"), shared.job("console.demo.demo_server")]
+    jobs = [shared.job("demo_generate.py"), shared.job("demo_server.py")]
     assert shared.process.pid in ancestors
     assert not ancestors & {p.pid for job in jobs for p in [job, *job.children()]}
 
@@ -242,7 +242,7 @@ async def test_a_command_that_outlives_its_link_is_ended(own):
 
 
 def test_an_ended_rank_gives_its_memory_back_and_leaves_no_zombie(own):
-    server = own.job("console.demo.demo_server")
+    server = own.job("demo_server.py")
     rank = server.children()[0]
     rank.kill()
     until(
@@ -257,7 +257,7 @@ def test_an_ended_rank_gives_its_memory_back_and_leaves_no_zombie(own):
 
 def test_term_ends_the_job_even_with_a_stopped_worker(own):
     until(lambda: own.folder.records.exists() and '"worker": 1' in own.folder.records.read_text(), "a worker at work")
-    job = own.job("console.demo.demo_generate")
+    job = own.job("demo_generate.py")
     workers = job.children()
     workers[1].suspend()
     job.terminate()
@@ -277,7 +277,7 @@ async def test_nothing_survives_a_killed_console_not_even_what_was_stopped_or_ra
     async with own.connect() as connection:
         result = await run(connection, "setsid sleep 1000 >/dev/null 2>&1 </dev/null & echo $!")
         away = psutil.Process(int(result.stdout))
-        job = own.job("console.demo.demo_generate")
+        job = own.job("demo_generate.py")
         for process in [job, *job.children(), away]:
             process.suspend()
         everything = [*own.all_processes(), away]
@@ -290,7 +290,7 @@ async def test_nothing_survives_a_killed_console_not_even_what_was_stopped_or_ra
 
 def test_killing_the_supervisor_takes_its_jobs_along(own):
     supervisor = psutil.Process(own.process.pid).children()[0]
-    job = own.job("console.demo.demo_generate")
+    job = own.job("demo_generate.py")
     for process in [job, *job.children()]:
         process.suspend()
     everything = own.all_processes()

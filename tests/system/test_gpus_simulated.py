@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -46,9 +47,12 @@ def sampler() -> Iterator[GpuSampler]:
         stat = procfs.read_stat(pid)
         return stat.start_ticks if stat else None
 
+    before = set(threading.enumerate())
     sampler = GpuSampler(0.05, start_ticks, lambda: simulated_nvml, retry_s=0.05)
     yield sampler
     sampler.stop()
+    for thread in set(threading.enumerate()) - before:
+        thread.join(DEADLINE_S)
     simulated_nvml.nvmlShutdown()
 
 

@@ -110,6 +110,13 @@ async def test_a_named_key_that_is_missing_is_no_traceback(known: SshdServer) ->
         await log_in(known.address, Operator(), identity_files=[Path("/nonexistent/key")])
 
 
+async def test_default_keys_are_not_offered_in_place_of_a_named_one(known: SshdServer, client_home: Path) -> None:
+    known.authorize(make_key(client_home / ".ssh/id_ed25519"))
+    assert await proves_itself(await log_in(known.address, Operator()))
+    with pytest.raises(LinkRefused, match=r"no key, since none was found"):
+        await log_in(known.address, Operator(), identity_files=[client_home / "missing"])
+
+
 async def test_a_bad_ssh_config_is_named_with_its_line(client_home: Path) -> None:
     (client_home / ".ssh/config").write_text("Host *\n  Port many\n")
     with pytest.raises(LinkRefused, match="config line 2"):
@@ -225,10 +232,10 @@ async def test_a_challenge_is_put_question_by_question(client_home: Path) -> Non
 
 
 async def test_the_clock_stands_still_while_a_question_is_open() -> None:
+    answer = None
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.05) as clock:
             answer = await Asker(Operator(secrets=["yes"], pause_s=0.2), clock).secret("", "")
-            assert answer == "yes", "the deadline passed while the question was open"
-            # And it runs on afterwards.
             await asyncio.sleep(60)
-    assert clock.expired()
+    assert answer == "yes", "the deadline passed while the question was open"
+    assert clock.expired(), "and runs on afterwards"

@@ -165,6 +165,21 @@ def test_a_fault_of_our_own_shows_on_its_card() -> None:
     sampler.stop()
 
 
+def test_of_two_holders_of_one_pid_the_later_born_counts() -> None:
+    """GPU 0 was sampled before the pid was reborn, GPU 1 after."""
+
+    def start_ticks(pid: int) -> int:
+        return 500 if threading.current_thread().name == "gpu-0" else 900
+
+    listed = [SimpleNamespace(pid=7, usedGpuMemory=1000)]
+    nvml = odd_nvml(nvmlDeviceGetCount=lambda: 3, nvmlDeviceGetComputeRunningProcesses_v3=lambda handle: listed)
+    sampler = GpuSampler(3600.0, start_ticks, lambda: nvml)
+    sampler.start()
+    assert sampler.wait_fresh(0.0, DEADLINE_S)
+    assert sampler.memory_by_pid() == {7: (900, 2000)}
+    sampler.stop()
+
+
 def test_nothing_is_known_before_the_first_answer() -> None:
     release = threading.Event()
     sampler = GpuSampler(3600.0, lambda pid: None, lambda: release.wait(DEADLINE_S) and odd_nvml())

@@ -263,7 +263,7 @@ async def test_no_hello_in_time_is_a_loss_that_shows_what_was_said() -> None:
 
 async def test_a_refusal_waits_for_retry() -> None:
     channel = FakeChannel()
-    host = Host(LinkRefused("the host key has changed"), channel)
+    host = Host(LinkRefused("the host key has changed"), LinkRefused("still changed"), channel)
     async with host.running() as link:
         with pytest.raises(LinkRefused, match="has changed"):
             await link.wait_up(UP_S)
@@ -273,8 +273,13 @@ async def test_a_refusal_waits_for_retry() -> None:
             await asyncio.sleep(0)
         assert host.attempts == 1
         link.retry()
+        await until(lambda: link.status.text == "still changed")
+        for _ in range(50):
+            await asyncio.sleep(0)
+        assert host.attempts == 2, "one retry is one attempt"
+        link.retry()
         await up(host, channel)
-    assert host.phases[:4] == [links.CONNECTING, links.REFUSED, links.CONNECTING, links.UP]
+    assert host.phases[:6] == [*[links.CONNECTING, links.REFUSED] * 2, links.CONNECTING, links.UP]
 
 
 async def test_retry_cuts_a_wait_short() -> None:

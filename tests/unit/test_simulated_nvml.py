@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,12 +19,15 @@ DEADLINE_S = 60.0
 
 @pytest.fixture
 def described(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The path of the demo's file; the module forgets the GPUs of other tests."""
+    """The path of the demo's file. The module forgets the GPUs of other tests, and no thread reads on after this one."""
+    before = set(threading.enumerate())
     path = tmp_path / "gpus.json"
     monkeypatch.setenv("EAGLE3_DEMO_GPUS", str(path))
     monkeypatch.setattr(simulated_nvml, "_file", {"stamp": None, "config": None})
     simulated_nvml.nvmlShutdown()
     yield path
+    for thread in set(threading.enumerate()) - before:
+        thread.join(DEADLINE_S)
     simulated_nvml.nvmlShutdown()
 
 
