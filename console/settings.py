@@ -35,6 +35,8 @@ class HostSettings(_Strict):
     """Paths on the host whose free space is shown."""
     interval_s: Annotated[float, Field(ge=0.5, le=60)] = 1.0
     """Seconds between samples."""
+    simulated_gpus: bool = False
+    """For the demo's host: its GPUs are simulated, and shown as such."""
 
     @field_validator("address")
     @classmethod

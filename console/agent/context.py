@@ -75,6 +75,16 @@ class Context:
         held = self.gpus.memory_by_pid() if self.gpus is not None else None
         return None if held is None else {(pid, start): size for pid, (start, size) in held.items()}
 
+    def listed_by_nvml(self) -> Set[Key]:
+        """Return every confirmed process that NVML lists, those without a memory figure too."""
+        rows = self.gpus.snapshot()["gpus"] if self.gpus is not None else []
+        return {
+            (process["pid"], process["start_ticks"])
+            for gpu in rows
+            for process in gpu.get("processes") or ()
+            if process["start_ticks"] is not None
+        }
+
     def device_holders(self, pids: List[int]) -> Set[int]:
         """Return which of ``pids`` hold an NVIDIA device open, whether or not NVML lists them."""
         return set(gpu_holders.holders_of_nvidia_devices(pids)) if os.path.exists("/dev/nvidiactl") else set()

@@ -112,13 +112,9 @@ def _alert(
             return []
     command = now[1] if now else "its command is gone with it"
     if now is None or now[0] in "ZX":
-        text = "%d (%s) ended while it was paused by %s" % (key[0], command, pause["by"])
+        text = "%d ended while it was paused by %s (%s)" % (key[0], pause["by"], command)
     else:
-        text = "%d (%s) was paused by %s and runs again by itself: no console resumed it" % (
-            key[0],
-            command,
-            pause["by"],
-        )
+        text = "%d runs again by itself, paused by %s and resumed by no console (%s)" % (key[0], pause["by"], command)
     return [{"kind": "woke", "text": text, "at": wall, "pid": key[0], "start_ticks": key[1]}]
 
 

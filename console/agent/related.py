@@ -17,17 +17,18 @@ def spared(context: Context, members: Collection[Key], live: Mapping[int, Kin]) 
     memory = context.gpu_memory() or {}
     protected = context.protected()
     held: Dict[Key, int] = {}
-    for key, size in memory.items():
+    for key in context.listed_by_nvml() | set(memory):
         kin = live.get(key[0])
         if kin is None or kin.start_ticks != key[1] or key in members:
             continue
         top = _top_of_family(kin, members, protected, live)
-        held[top] = held.get(top, 0) + size
+        held[top] = held.get(top, 0) + memory.get(key, 0)
     rows = []
     for key in sorted(held, key=lambda k: -held[k])[:SPARED_SHOWN]:
         row = context.describe(key, "holds GPU memory")
         if row is not None:
-            row["gpu_bytes"] = held[key]
+            # A driver that gives no figure for a process does not make it hold nothing.
+            row["gpu_bytes"] = held[key] or None
             rows.append(row)
     return rows
 
@@ -36,13 +37,13 @@ def candidates(
     context: Context, roots: Sequence[Key], members: Collection[Key], live: Mapping[int, Kin]
 ) -> List[Dict[str, Any]]:
     """Return GPU holders outside the set that look related to a root; they are offered, never added by themselves."""
-    memory = context.gpu_memory() or {}
+    listed = context.listed_by_nvml()
     outside = [kin for kin in live.values() if kin.key not in members and kin.pid > 1]
     devices = context.device_holders([kin.pid for kin in outside])
     protected = context.protected()
     rows = []
     for kin in outside:
-        if (kin.key not in memory and kin.pid not in devices) or kin.key in protected:
+        if (kin.key not in listed and kin.pid not in devices) or kin.key in protected:
             continue
         reason = next((r for r in (_relation(root, kin, live) for root in roots) if r), "")
         row = context.describe(kin.key, reason) if reason else None
@@ -87,7 +88,8 @@ def _pause_warnings(
 ) -> List[str]:
     found: List[str] = []
     devices = context.device_holders([row["pid"] for row in targets])
-    on_gpu = [row["pid"] for row in targets if row["gpu_bytes"] or row["pid"] in devices]
+    listed = context.listed_by_nvml()
+    on_gpu = [row["pid"] for row in targets if (row["pid"], row["start_ticks"]) in listed or row["pid"] in devices]
     if on_gpu:
         found.append(
             "%d of these %s GPU memory: a rank paused for about 8 min is aborted by NCCL's monitor when it wakes, "

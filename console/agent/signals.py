@@ -128,6 +128,10 @@ class Action:
         self._note_left()
         after = self._gpu_bytes_after(before)
         self._phase = "done"
+        for member in self._members.values():
+            if member.state_after == "Z":
+                # Its parent may have collected it meanwhile.
+                member.verify_end()
         ok = all(member.verified for member in self._members.values())
         return self._outcome(
             ok, gpu_bytes_before=before, gpu_bytes_after=after, gpu_holders=self._gpu_holders(before, after)

@@ -92,7 +92,7 @@ def first_message(supervisor: subprocess.Popen[bytes]) -> dict[str, Any]:
         raise DemoError("The demo's host ended at once; what it printed above says why.")
     message: dict[str, Any] = json.loads(line)
     if "error" in message:
-        raise DemoError("\n".join(filter(None, (message["error"], message.get("log", "").strip()))))
+        raise DemoError(message["error"])
     return message
 
 
@@ -151,8 +151,7 @@ def connection_help(demo: Demo) -> str:
     """Return what an operator needs to try the commands and plain ssh against the demo's host."""
     folder = demo.folder
     lines = [
-        "DEMO on this machine: an SSH host on loopback with jobs that run for real"
-        + (" and 8 SIMULATED GPUs." if demo.simulated_gpus else "."),
+        "DEMO on this machine: an SSH host on loopback with jobs that run for real.",
         "",
         f"  host         {demo.user}@127.0.0.1:{demo.port}",
         f"  key          {folder.client_key}",

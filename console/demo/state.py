@@ -81,13 +81,14 @@ Host demo
 """
         self.ssh_config.write_text(text, encoding="utf-8")
 
-    def write_config(self, python: str) -> None:
+    def write_config(self, python: str, simulated_gpus: bool) -> None:
         """Write `config.toml`; ``python`` runs the agent."""
         text = f"""\
 [hosts.demo]
 address = "demo"
 ssh_config = {toml(self.ssh_config)}
 python = {toml(python)}
+simulated_gpus = {str(simulated_gpus).lower()}
 """
         self.config.write_text(text, encoding="utf-8")
 

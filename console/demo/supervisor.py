@@ -36,12 +36,13 @@ def main() -> int:
     try:
         folder = DemoFolder.make()
     except OSError as error:
-        print(json.dumps({"error": f"The demo cannot make its state folder: {error}."}), flush=True)
+        text = f"The demo cannot make its state folder: {error.strerror or error}. Set TMPDIR to a folder with space."
+        print(json.dumps({"error": text}), flush=True)
         return 1
     try:
         return run(folder)
     except (OSError, ValueError) as error:
-        print(json.dumps({"error": f"The demo could not start: {error}.", "log": tail(folder)}), flush=True)
+        print(json.dumps({"error": f"The demo could not start: {error}{last_words(folder)}."}), flush=True)
         return 1
     finally:
         end_everything()
@@ -66,7 +67,7 @@ def run(folder: DemoFolder) -> int:
     port = json.loads(first_line(server, "its SSH server"))["port"]
     gpus.write_map(folder.gpu_map, ranks)
     folder.write_ssh_config(user_name(), port)
-    folder.write_config(sys.executable)
+    folder.write_config(sys.executable, simulated)
     ready = {"folder": str(folder.path), "user": user_name(), "port": port, "simulated_gpus": simulated}
     print(json.dumps(ready), flush=True)
 
@@ -165,10 +166,12 @@ def first_line(process: subprocess.Popen[bytes], name: str) -> str:
     return line.decode()
 
 
-def tail(folder: DemoFolder) -> str:
-    """Return the end of the log."""
+def last_words(folder: DemoFolder) -> str:
+    """Return the last line of the log in parentheses, where an exception names itself; empty when there is none."""
     with contextlib.suppress(OSError):
-        return folder.log.read_text(errors="replace")[-2000:]
+        lines = folder.log.read_text(errors="replace").split("\n")
+        said = [line.strip() for line in lines if line.strip()]
+        return f" ({said[-1]})" if said else ""
     return ""
 
 

@@ -43,6 +43,8 @@ class HostSpec:
     disks: tuple[str, ...] = ()
     interval_s: float = 1.0
     connect_deadline_s: float = 15.0
+    simulated_gpus: bool = False
+    """Whether the host is the demo's: whoever makes the link then sends the simulation in place of pynvml."""
 
 
 def make_link(
@@ -89,7 +91,7 @@ def own_chain() -> list[Identity]:
         return []
     chain: list[Identity] = []
     pid = os.getpid()
-    while pid > 0:
+    while pid > 1:
         stat = procfs.read_stat(pid)
         if stat is None:
             break

@@ -54,6 +54,8 @@ class Detail:
     age_s: float | None = None
     rss_bytes: int | None = None
     cpu_percent: float | None = None
+    cpu_s: float | None = None
+    """CPU time used since it began, in seconds."""
     gpu: tuple[GpuMemory, ...] | None = None
     nvidia_devices: tuple[str, ...] | None = None
     env_names: tuple[str, ...] | None = None
@@ -102,6 +104,7 @@ def detail_from_wire(answer: Mapping[str, Any]) -> Detail:
         age_s=_number(answer.get("age_s")),
         rss_bytes=_integer(answer.get("rss_bytes")),
         cpu_percent=_number(answer.get("cpu_percent")),
+        cpu_s=_number(answer.get("cpu_s")),
         gpu=_rows(answer.get("gpu"), _gpu_memory),
         nvidia_devices=_texts(answer.get("nvidia_devices")),
         env_names=_texts(answer.get("env_names")),

@@ -63,7 +63,7 @@ def _facts(detail: Detail) -> list[tuple[str, str]]:
         ("parent", f"{_or_na(detail.ppid)}, group {_or_na(detail.pgid)}, session {_or_na(detail.session)}"),
         ("terminal", printable(detail.tty) if detail.tty else "none"),
         ("traced by", str(detail.tracer_pid) if detail.tracer_pid else ""),
-        ("CPU", NOT_AVAILABLE if detail.cpu_percent is None else f"{detail.cpu_percent:.0f} % of one core"),
+        ("CPU", _cpu(detail)),
         ("memory", f"{size_text(detail.rss_bytes, NOT_AVAILABLE)} resident"),
         ("GPU memory", _gpu(detail)),
         ("GPU devices", _listed(detail.nvidia_devices, "no /dev/nvidia* is open")),
@@ -94,6 +94,13 @@ def _user(detail: Detail) -> str:
     if detail.euid is not None and detail.euid != detail.uid:
         text += f", acts as uid {detail.euid}"
     return text
+
+
+def _cpu(detail: Detail) -> str:
+    parts = [] if detail.cpu_percent is None else [f"{detail.cpu_percent:.0f} % of one core"]
+    if detail.cpu_s is not None:
+        parts.append(f"{age_text(detail.cpu_s)} used in all")
+    return ", ".join(parts) or NOT_AVAILABLE
 
 
 def _gpu(detail: Detail) -> str:

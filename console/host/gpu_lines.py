@@ -200,7 +200,7 @@ def panel_title(state: HostState) -> Line:
     pieces: list[Piece] = [("GPUs", STRONG)]
     if state.gpus:
         pieces.append((f" {gpu_kinds(state)}", PLAIN))
-    if state.driver.version:
+    if state.driver.version and not state.driver.simulated:
         pieces.append((f" · driver {printable(state.driver.version)}", DIM))
     if state.driver.simulated:
         pieces.append((" SIMULATED ", WARN))

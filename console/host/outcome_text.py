@@ -53,8 +53,13 @@ def headline(outcome: Outcome, elapsed_s: float | None = None) -> Piece:
     return f"{_NOT_DONE.get(outcome.op, 'Not verified')}{grace}: {verified} of {count} verified.", lines.BAD
 
 
+def counts_down(outcome: Outcome) -> bool:
+    """Return True while a terminate waits for its targets to end within the grace."""
+    return outcome.op == protocol.STOP and outcome.phase == "waiting" and not outcome.done and outcome.grace_s > 0
+
+
 def _running(outcome: Outcome, elapsed_s: float, verified: int, total: int) -> str:
-    if outcome.phase == "waiting" and outcome.grace_s:
+    if counts_down(outcome):
         waited = min(elapsed_s, outcome.grace_s)
         return f"Waiting for exit: {waited:.0f} s of {outcome.grace_s:g}, {verified} of {total} gone"
     if outcome.phase in ("sent", "waiting"):
@@ -72,7 +77,7 @@ def target_line(target: TargetOutcome, width: int, pid_cells: int = 0) -> list[L
     mark: Piece = ("✓", lines.GOOD) if target.verified else ("·", lines.DIM)
     if target.reason and not target.verified:
         mark = ("✗", lines.BAD)
-    sent = f"sent {printable(target.sent)}" if target.sent else "not signalled"
+    sent = f"sent {_signals(target.sent)}" if target.sent else "not signalled"
     change = _change(target)
     took = took_text(target.ms) if target.ms is not None and target.verified else ""
     lead = f"{target.pid:>{pid_cells}}  "
@@ -90,6 +95,12 @@ def target_line(target: TargetOutcome, width: int, pid_cells: int = 0) -> list[L
     for note in notes:
         out.extend(lines.wrapped(note, width, tone=tone, first=f"{indent}↳ "))
     return out
+
+
+def _signals(sent: str) -> str:
+    """Return ``SIGSTOP``, or ``STOP+KILL`` when there were several."""
+    names = printable(sent).split("+")
+    return names[0] if len(names) == 1 else "+".join(name.removeprefix("SIG") for name in names)
 
 
 def _change(target: TargetOutcome) -> str:
@@ -142,7 +153,7 @@ def _left_lines(outcome: Outcome, width: int) -> list[Line]:
         return [(("Nothing is left of the set.", lines.GOOD),)] if outcome.ok else []
     # Their parents may be gone: only what still hangs together is drawn as a tree.
     alive = {process.pid for process in outcome.left}
-    left = [p if p.ppid in alive else replace(p, depth=0, why="") for p in outcome.left]
+    left = [replace(p, why="", depth=p.depth if p.ppid in alive else 0) for p in outcome.left]
     head, rows = table_lines(left, width, signals=False)
     return [((f"Left alive: {count_text(len(outcome.left), 'process')}", lines.BAD),), head, *rows]
 

@@ -125,7 +125,7 @@ def _command(row: TreeRow, state: HostState, room: int, *, wide: bool, found: st
     if process.state == "T":
         lead.append((pause_text(process, state, wide=wide) + " ", tones.PAUSED))
     if process.ours:
-        lead.append(("(this console) ", DIM))
+        lead.append(("(ours) ", DIM))
     room -= sum(lines.cells(text) for text, _ in lead)
     shown = crop(command_text(process), room)
     plain = DIM if row.context or process.ours else PLAIN

@@ -6,7 +6,7 @@ import argparse
 import asyncio
 import contextlib
 import dataclasses
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +49,7 @@ async def connected(arguments: argparse.Namespace, **start: Any) -> AsyncIterato
     """
     spec = host_spec(arguments)
     prompts = TerminalPrompts(arguments.accept_host_key)
-    link = make_link(spec, prompts, start=start)
+    link = make_link(spec, prompts, start=start, extra_modules=simulation(spec))
     running = asyncio.create_task(link.run())
     try:
         try:
@@ -67,6 +67,15 @@ async def connected(arguments: argparse.Namespace, **start: Any) -> AsyncIterato
     finally:
         await link.close()
         await asyncio.gather(running, return_exceptions=True)
+
+
+def simulation(spec: HostSpec) -> Mapping[str, str] | None:
+    """Return the modules that simulate GPUs when the host is the demo's, else None."""
+    if not spec.simulated_gpus:
+        return None
+    from console.demo.gpus import simulated_modules
+
+    return simulated_modules()
 
 
 async def until(link: HostLink, condition: Any, deadline_s: float, otherwise: str) -> None:

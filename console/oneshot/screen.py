@@ -20,9 +20,9 @@ def run_console(arguments: argparse.Namespace) -> int:
         return BAD_INPUT
     from console.app import run_app
     from console.host.connect import make_link
-    from console.oneshot.hosts import host_spec
+    from console.oneshot.hosts import host_spec, simulation
     from console.settings import load_settings
 
     settings = load_settings(arguments.config)
     spec = host_spec(arguments, settings)
-    return run_app(lambda prompts: make_link(spec, prompts), host_name=spec.name, settings=settings)
+    return run_app(lambda prompts: make_link(spec, prompts, extra_modules=simulation(spec)), host_name=spec.name, settings=settings)

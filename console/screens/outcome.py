@@ -123,8 +123,7 @@ class OutcomeScreen(Dialog[None]):
         shown = list(lines.wrapped(text, self.text_width, tone=tone))
         self.query_one("#summary", Told).tell(shown)
         bar = self.query_one("#grace", ProgressBar)
-        waiting = run.outcome.phase == "waiting" and run.outcome.grace_s > 0
-        bar.display = waiting and not run.finished and not run.trouble
+        bar.display = outcome_text.counts_down(run.outcome) and not run.finished and not run.trouble
         if bar.display:
             bar.update(total=run.outcome.grace_s, progress=min(run.elapsed_s, run.outcome.grace_s))
         return len(shown) + (1 if bar.display else 0)

@@ -313,7 +313,7 @@ def detail_answer(**changes: Any) -> dict[str, Any]:
         "started_at": WALL - 11_520,
         "age_s": 11_520.0,
         "rss_bytes": process.rss_bytes,
-        "cpu_percent": 34.0,
+        "cpu_s": 3925.0,
         "gpu": [],
         "nvidia_devices": [],
         "env_names": ["PATH", "HOME", "CUDA_VISIBLE_DEVICES", "OPENAI_API_KEY", "[red]ODD[/red]"],

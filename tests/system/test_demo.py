@@ -298,3 +298,34 @@ def test_killing_the_supervisor_takes_its_jobs_along(own):
     until(lambda: not alive(everything), "all of it is gone")
     assert own.process.wait(DEADLINE_S) == 5
     assert not own.folder.path.exists()
+
+
+def test_a_demo_that_cannot_start_says_so_and_leaves_nothing(tmp_path):
+    # No file may grow, as on a full disk.
+    done = subprocess.run(
+        ["/bin/sh", "-c", 'ulimit -f 0; exec "$@"', "sh", sys.executable, "-m", "console.cli", "demo", "--no-ui"],
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+    )
+    assert done.returncode == 5
+    assert done.stderr.startswith("The demo cannot make its state folder: ")
+    assert len(done.stderr.splitlines()) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_demo_whose_server_cannot_start_says_why_in_one_line(tmp_path):
+    (tmp_path / "asyncssh.py").write_text("raise ImportError('asyncssh is broken here')")
+    done = subprocess.run(
+        [sys.executable, "-m", "console.cli", "demo", "--no-ui"],
+        env={**os.environ, "TMPDIR": str(tmp_path), "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+    )
+    assert done.returncode == 5
+    assert len(done.stderr.splitlines()) == 1
+    assert "its SSH server ended at once" in done.stderr
+    assert "asyncssh is broken here" in done.stderr
+    assert list(tmp_path.glob("eagle3-demo-*")) == []

@@ -11,7 +11,6 @@ import pytest
 from tests.nvml.build import build_standin
 from tests.nvml.sampler import DEADLINE_S, SamplerProcess, sampling
 
-
 HANG_S = 0.5
 
 

@@ -126,6 +126,19 @@ def test_failures_come_first_once_it_is_over_and_not_before() -> None:
     assert lines.plain(outcome_text.target_lines(over, 80)[0]).split()[0] == "2"
 
 
+def test_several_signals_and_a_zombie_are_told() -> None:
+    zombie = target(sent="SIGSTOP+SIGKILL", state_after="Z", reason="waits for its parent to collect it")
+    shown = [" ".join(each.split()) for each in outcome_text.outcome_lines(outcome("kill", zombie), 100)]
+    assert shown[1] == "121338 ✓ sent STOP+KILL S → Z 8 ms python3 run.py"
+    assert shown[2] == "↳ waits for its parent to collect it"
+
+
+def test_a_kill_has_no_countdown() -> None:
+    waiting = outcome("kill", target(verified=False), ok=False, done=False, phase="waiting")
+    assert not outcome_text.counts_down(waiting)
+    assert outcome_text.headline(waiting, 3.0)[0] == "Sent; verifying: 0 of 1"
+
+
 def test_a_newborn_is_marked() -> None:
     assert "born after the plan was read" in text_of(outcome("pause", target(added=True)))
 

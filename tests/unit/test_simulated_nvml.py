@@ -19,7 +19,7 @@ DEADLINE_S = 60.0
 
 @pytest.fixture
 def described(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The path of the demo's file. The module forgets the GPUs of other tests, and no thread reads on after this one."""
+    """The path of the demo's file; the module forgets the GPUs of other tests, and no thread outlives this one."""
     before = set(threading.enumerate())
     path = tmp_path / "gpus.json"
     monkeypatch.setenv("EAGLE3_DEMO_GPUS", str(path))
