@@ -51,6 +51,7 @@ class Agent:
         self._sampler: Optional[Sampler] = None
         self._gpus: Optional[GpuSampler] = None
         self._acting: Set[threading.Thread] = set()
+        self._under_way: Set[str] = set()
         self._ops: Dict[str, Callable[[Dict[str, Any]], Dict[str, Any]]] = {
             protocol.START: self._start,
             protocol.PLAN: self._plan,
@@ -79,6 +80,9 @@ class Agent:
         if request.get("op") == protocol.PING:
             self._wire.send({"id": request.get("id"), "ok": {}})
             return
+        if request.get("op") == protocol.SIGNAL:
+            # Noted before any later request is read: its fate is never "nothing was sent" while it runs.
+            self._under_way.add(str(request.get("action_id")))
         thread = threading.Thread(target=self._answer, args=(request,), daemon=True, name=str(request.get("op")))
         if request.get("op") == protocol.SIGNAL:
             self._acting = {t for t in self._acting if t.is_alive()} | {thread}
@@ -159,13 +163,20 @@ class Agent:
         return plans.make_plan(self._context, action, scope, [protocol.identity(root) for root in request["roots"]])
 
     def _signal(self, request: Dict[str, Any]) -> Dict[str, Any]:
-        outcome = Action(self._context, request).run()
+        try:
+            outcome = Action(self._context, request).run()
+        finally:
+            self._under_way.discard(str(request.get("action_id")))
         if self._sampler is not None:
             self._sampler.now.set()
         return outcome
 
     def _fate(self, request: Dict[str, Any]) -> Dict[str, Any]:
-        record = self._context.audit.fate(str(request["action_id"]))
+        action_id = str(request["action_id"])
+        running = action_id in self._under_way
+        record = self._context.audit.fate(action_id)
+        if record is None and running:
+            record = {"record": "intent", "action_id": action_id, "op": "", "targets": []}
         if record is not None and record.get("record") == "intent":
             record = {**record, "phase": "unknown", "ok": False}
         return {"outcome": record}

@@ -17,18 +17,25 @@ def spared(context: Context, members: Collection[Key], live: Mapping[int, Kin]) 
     memory = context.gpu_memory() or {}
     protected = context.protected()
     held: Dict[Key, int] = {}
+    tops: Dict[Key, Key] = {}
     for key in context.listed_by_nvml() | set(memory):
         kin = live.get(key[0])
         if kin is None or kin.start_ticks != key[1] or key in members:
             continue
         top = _top_of_family(kin, members, protected, live)
+        tops[key] = top
         held[top] = held.get(top, 0) + memory.get(key, 0)
+    gpus = _gpus_of(context)
+    on: Dict[Key, Set[int]] = {}
+    for key, top in tops.items():
+        on.setdefault(top, set()).update(gpus.get(key, ()))
     rows = []
     for key in sorted(held, key=lambda k: -held[k])[:SPARED_SHOWN]:
         row = context.describe(key, "holds GPU memory")
         if row is not None:
             # A driver that gives no figure for a process does not make it hold nothing.
             row["gpu_bytes"] = held[key] or None
+            row["gpu_count"] = len(on[key])
             rows.append(row)
     return rows
 
@@ -99,9 +106,18 @@ def _pause_warnings(
         kin = live.get(root[0])
         if kin is not None and kin.session != kin.pid:
             found.append(
-                "%d is not in a session of its own: when the shell that leads session %d ends, the kernel kills or "
-                "wakes it" % (root[0], kin.session)
+                "%d is not in a session of its own: when the leader of its session (%d, often a shell) ends, the "
+                "kernel kills or wakes it" % (root[0], kin.session)
             )
+    return found
+
+
+def _gpus_of(context: Context) -> Dict[Key, Set[int]]:
+    """Return on which GPUs NVML lists each confirmed process."""
+    found: Dict[Key, Set[int]] = {}
+    for gpu in context.gpus.snapshot()["gpus"] if context.gpus is not None else ():
+        for process in gpu.get("processes") or ():
+            found.setdefault((process["pid"], process["start_ticks"]), set()).add(gpu["index"])
     return found
 
 

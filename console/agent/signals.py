@@ -87,12 +87,18 @@ class Action:
             raise Refusal("identity", "the plan has no targets")
         roots = {(pid, start) for _, pid, start in self._roots}
         changed: List[str] = []
+        digests = [digest for _, _, digest in self._shown]
         for (boot, pid, start), uid, digest in self._shown:
             if boot != self._context.boot_id:
                 raise Refusal("identity", "the host was restarted since the plan was made")
             member = self._members[(pid, start)] = Member(self._context, (pid, start), self._started)
+            if (pid, start) not in roots and digests.count(digest) > 1:
+                # Shown with the arguments of the process that forked it: it had not reached its exec yet.
+                expected: Optional[str] = None
+            else:
+                expected = digest
             try:
-                changed += member.open(uid, digest)
+                changed += member.open(uid, expected)
             except pidfds.Ended:
                 # An ended main process whose set lives on may still be killed; nothing else makes sense on it.
                 if (pid, start) in roots and not (self.action == protocol.KILL and len(self._shown) > 1):

@@ -15,6 +15,8 @@ ENVIRONMENT = "EAGLE3_DEMO_GPUS"
 GPUS = 8
 TOTAL_BYTES = 96 << 30
 RANK_BYTES = 74 << 30
+BUSY_SHARE = 0.02
+"""A rank that uses so much of a core stands for a fully busy GPU: eight of them leave the machine to its owner."""
 
 
 def has_driver() -> bool:
@@ -36,7 +38,7 @@ def simulated_modules() -> dict[str, str]:
 
 def write_map(path: Path, ranks: Mapping[int, int]) -> None:
     """Replace the file at ``path``: ``ranks`` is pid → GPU of every living rank."""
-    jobs = [{"pid": pid, "gpu": gpu, "bytes": RANK_BYTES} for pid, gpu in ranks.items()]
+    jobs = [{"pid": pid, "gpu": gpu, "bytes": RANK_BYTES, "busy_share": BUSY_SHARE} for pid, gpu in ranks.items()]
     temporary = path.with_suffix(".new")
     temporary.write_text(json.dumps({"gpus": GPUS, "total_bytes": TOTAL_BYTES, "jobs": jobs}), encoding="ascii")
     os.replace(temporary, path)  # noqa: PTH105 - one system call, atomic

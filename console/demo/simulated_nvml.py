@@ -6,7 +6,8 @@ for the GPU's utilisation. What is made up, and marked SIMULATED wherever it is 
 hold memory on them. Temperature and power follow the utilisation smoothly; what nothing stands for is "not supported".
 
 ``EAGLE3_DEMO_GPUS`` names a JSON file, looked at before every sample:
-``{"gpus": 8, "total_bytes": N, "jobs": [{"pid": N, "gpu": N, "bytes": N, "start_ticks": N (may be left out)}, ...]}``.
+``{"gpus": 8, "total_bytes": N, "jobs": [{"pid": N, "gpu": N, "bytes": N, "start_ticks": N, "busy_share": F}, ...]}``.
+``start_ticks`` may be left out; ``busy_share`` (default 1) is the share of a core that stands for a fully busy GPU.
 Replace it by renaming; a file that cannot be read leaves the last content in force.
 """
 
@@ -64,7 +65,7 @@ class _Gpu:
         self.at = 0.0
         self.jobs: list[SimpleNamespace] = []
         self.counted_at = 0.0
-        self.ticks: dict[tuple[int, int], int] = {}
+        self.cpu_s: dict[tuple[int, int], float] = {}
         self.utilisation = 0
         self.temperature = IDLE_C
         self.watts = IDLE_W
@@ -81,7 +82,7 @@ class _Gpu:
             self.watts = _follow(self.watts, IDLE_W + goal * (BUSY_W - IDLE_W), elapsed, POWER_TAU_S)
 
     def _look(self, now: float) -> None:
-        alive, ticks, running = [], {}, set()
+        alive, cpu_s, running = [], {}, set()
         for job in _config().get("jobs", ()):
             if job["gpu"] != self.index:
                 continue
@@ -90,7 +91,7 @@ class _Gpu:
                 continue
             alive.append(SimpleNamespace(pid=job["pid"], usedGpuMemory=job["bytes"]))
             key = (job["pid"], seen.start_ticks)
-            ticks[key] = seen.ticks
+            cpu_s[key] = seen.cpu_s / job.get("busy_share", 1.0)
             if seen.state not in "Tt":
                 running.add(key)
         self.jobs = alive
@@ -98,9 +99,9 @@ class _Gpu:
             self.utilisation = 0
         elapsed = now - self.counted_at
         if elapsed >= COUNT_S:
-            used = sum(ticks[key] - self.ticks.get(key, ticks[key]) for key in running)
-            self.utilisation = min(100, round(100.0 * used / _TICKS_PER_S / elapsed))
-            self.counted_at, self.ticks = now, ticks
+            used_s = sum(cpu_s[key] - self.cpu_s.get(key, cpu_s[key]) for key in running)
+            self.utilisation = min(100, round(100.0 * used_s / elapsed))
+            self.counted_at, self.cpu_s = now, cpu_s
 
 
 def _follow(value: float, goal: float, elapsed: float, tau_s: float) -> float:
@@ -109,7 +110,7 @@ def _follow(value: float, goal: float, elapsed: float, tau_s: float) -> float:
 
 
 def _process(pid: int) -> SimpleNamespace | None:
-    """Return state, start_ticks and CPU ticks of a living process; None when it is gone or a zombie."""
+    """Return state, start_ticks and CPU seconds of a living process; None when it is gone or a zombie."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123 - read once a second and GPU
             fields = file.read().rpartition(b")")[2].split()
@@ -118,7 +119,20 @@ def _process(pid: int) -> SimpleNamespace | None:
     state = fields[0].decode("ascii", "replace")
     if state in "ZX":
         return None
-    return SimpleNamespace(state=state, ticks=int(fields[11]) + int(fields[12]), start_ticks=int(fields[19]))
+    cpu_s = _exact_cpu_s(pid)
+    if cpu_s is None or int(fields[17]) > 1:
+        cpu_s = (int(fields[11]) + int(fields[12])) / _TICKS_PER_S
+    return SimpleNamespace(state=state, cpu_s=cpu_s, start_ticks=int(fields[19]))
+
+
+def _exact_cpu_s(pid: int) -> float | None:
+    """Return the CPU time of a single-threaded process to the nanosecond, None where the kernel does not count it so."""
+    try:
+        with open(f"/proc/{pid}/schedstat", "rb") as file:  # noqa: PTH123 - read once a second and GPU
+            nanoseconds = int(file.read().split()[0])
+    except (OSError, ValueError, IndexError):
+        return None
+    return nanoseconds / 1e9 if nanoseconds else None
 
 
 _lock = threading.Lock()

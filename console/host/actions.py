@@ -42,6 +42,8 @@ class PlannedProcess:
     rss_bytes: int
     gpu_bytes: int | None
     why: str
+    gpu_count: int = 0
+    """On how many GPUs it and its family hold memory, for a process outside the set; 0 when that is not known."""
     depth: int = 0
     sends: tuple[str, ...] = ()
     """Names of the signals this action sends to it, in order; empty when it only waits for its end."""

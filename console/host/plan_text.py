@@ -132,7 +132,7 @@ def _named(process: PlannedProcess, gpus: Mapping[Identity, int] | None, width: 
     """Return ``COMMAND … PID (USER, 593 G on 8 GPUs)``, in ``width`` cells where that leaves enough of the command."""
     facts = [printable(process.user)]
     if process.gpu_bytes is not None:
-        on = (gpus or {}).get(process.identity)
+        on = process.gpu_count or (gpus or {}).get(process.identity)
         facts.append(size_text(process.gpu_bytes) + (f" on {count_text(on, 'GPU')}" if on else " of GPU memory"))
     rest = f" {process.pid} ({', '.join(facts)})"
     room = max(width - lines.cells(rest), MIN_COMMAND_CELLS)

@@ -39,7 +39,7 @@ def heading_line(columns: tuple[Column, ...], sort: str) -> Line:
 
 
 def process_line(row: TreeRow, state: HostState, columns: tuple[Column, ...], width: int, *, found: str = "") -> Line:
-    """Return ``row`` in at most ``width`` cells. A folded node shows the sums of what is below it, marked Σ."""
+    """Return ``row`` in at most ``width`` (40 or more) cells. A folded node shows the sums of its subtree, marked Σ."""
     pieces: list[Piece] = []
     for column in columns:
         text, tone = _cell(column, row, state)
@@ -134,10 +134,12 @@ def _command(row: TreeRow, state: HostState, room: int, *, wide: bool, found: st
 
 def _marked(text: str, found: str, tone: str) -> list[Piece]:
     """Return ``text`` with the first occurrence of ``found`` in a tone of its own."""
-    start = text.casefold().find(found.casefold()) if found and text.isascii() else -1
+    lowered = text.casefold()
+    # Folding may lengthen a text (ß): places in the two would then differ.
+    start = lowered.find(found.casefold()) if found and len(lowered) == len(text) else -1
     if start < 0:
         return [(text, tone)]
-    end = start + len(found)
+    end = start + len(found.casefold())
     return [(text[:start], tone), (text[start:end], tones.FOUND), (text[end:], tone)]
 
 

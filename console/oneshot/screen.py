@@ -25,4 +25,7 @@ def run_console(arguments: argparse.Namespace) -> int:
 
     settings = load_settings(arguments.config)
     spec = host_spec(arguments, settings)
-    return run_app(lambda prompts: make_link(spec, prompts, extra_modules=simulation(spec)), host_name=spec.name, settings=settings)
+    extra = simulation(spec)
+    return run_app(
+        lambda prompts: make_link(spec, prompts, extra_modules=extra), host_name=spec.name, settings=settings
+    )
