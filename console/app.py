@@ -23,18 +23,15 @@ from console.host.prompts import Prompts
 from console.host.running import RunningActions
 from console.keymap import check_keymap, sections
 from console.link_protocol import Link
-from console.nearest import did_you_mean
 from console.places import all_places
 from console.remembered import Remembered, load_remembered, save_remembered
 from console.screens.dashboard import DashboardScreen
 from console.settings import Settings
-from console.themes import OWN_VARIABLES, load_themes
+from console.themes import OWN_VARIABLES, choose_theme, load_themes
 
 LinkFactory = Callable[[Prompts], Link]
 
 CLOSE_DEADLINE_S = 3.0
-
-FALLBACK_THEME = "dark"
 
 
 class ConsoleApp(App[None]):
@@ -99,12 +96,8 @@ class ConsoleApp(App[None]):
         remembered, notice = load_remembered(self._remembered_path)
         self._notices += [notice] if notice else []
         self._notices += [f"A theme was left out. {each.reason}" for each in failed]
-        for wanted in (remembered.theme, self.settings.theme, FALLBACK_THEME):
-            if wanted in self.loaded_themes:
-                self.theme = str(wanted)
-                break
-            if wanted:
-                self._notices.append(f'There is no theme "{wanted}"{did_you_mean(wanted, self.loaded_themes)}')
+        self.theme, missing = choose_theme(self.loaded_themes, remembered.theme, self.settings.theme)
+        self._notices += missing
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """Return our variables for themes that do not come from our files."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -170,3 +171,15 @@ def load_theme(path: Path) -> LoadedTheme:
         if name not in known:
             raise SettingsError(f'{path}: unknown key "variables.{name}"{did_you_mean(name, known)}')
     return LoadedTheme(file.theme(), file.description, path)
+
+
+def choose_theme(loaded: Mapping[str, LoadedTheme], *wanted: str | None) -> tuple[str, list[str]]:
+    """Return the first of ``wanted`` that there is, else a plain theme, and a sentence for each that there is not."""
+    notices: list[str] = []
+    for name in wanted:
+        if name in loaded:
+            return str(name), notices
+        if name:
+            notices.append(f'There is no theme "{name}"{did_you_mean(name, loaded)}')
+    # Without any theme file the console still starts, in Textual's own colours.
+    return next((name for name in PLAIN_THEMES if name in loaded), "textual-dark"), notices

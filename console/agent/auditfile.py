@@ -70,7 +70,7 @@ class AuditFile:
                 continue
             try:
                 record = json.loads(line)
-            except ValueError:
+            except (ValueError, RecursionError):
                 torn += 1
                 continue
             if isinstance(record, dict):

@@ -1,9 +1,12 @@
-"""Masking the values of secret-looking arguments, in the agent, before anything leaves the host."""
+"""Masking the values of secret-looking arguments, in the agent, before anything leaves the host.
+
+Every pattern takes time linear in the text: an argument of 100 kB without any secret is ordinary.
+"""
 
 from __future__ import annotations
 
 import re
-from typing import List, Sequence
+from typing import Callable, List, Sequence, Tuple
 
 MASK = "\u2022\u2022\u2022\u2022"
 
@@ -17,22 +20,42 @@ _NUMBER = re.compile(r"[-+]?[0-9][0-9_,.]{0,11}\Z")
 _FLAG = re.compile(r"-{1,2}([A-Za-z][A-Za-z0-9_.-]*)\Z")
 _FLAG_VALUE = re.compile(r"(-{0,2})([A-Za-z_][A-Za-z0-9_.-]*)=(.*)\Z", re.DOTALL)
 _SCRIPT_FLAG = re.compile(r"-[a-z]{0,3}c\Z")
-_WORD = r"[A-Za-z0-9_.-]"
+_SHORTEST = len("KEY=a")
 
-# Inside longer text (sh -c '…', JSON, headers). The value ends at a quote, a blank or a separator.
-_INSIDE_ASSIGNMENT = re.compile(r"(?<![A-Za-z0-9_.-])(%s{0,80})(\s*=\s*)(\"[^\"]*\"|'[^']*'|[^\s\"';&|]+)" % _WORD)
-_INSIDE_FLAG = re.compile(r"(?<!\S)-{1,2}(%s{1,80})(\s+)(\"[^\"]*\"|'[^']*'|[^\s\"';&|-][^\s\"';&|]*)" % _WORD)
-_INSIDE_JSON = re.compile(r"([\"'])(%s{1,80})\1(\s*:\s*)(\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*')" % _WORD)
-_HEADER = re.compile(
-    r"((?:authorization|api-key|x-api-key|x-auth-token|cookie)\s*:\s*)(?:(bearer|basic|token)\s+)?[^\s\"']+",
-    re.IGNORECASE,
+# Inside longer text (sh -c '…', JSON, headers).
+_WORD = r"[A-Za-z0-9_.-]"
+_BLANKS = r"[ \t]{0,8}"
+_ASSIGNMENT = re.compile(r"(?<!%s)(%s{1,128})%s(?::=|={1,3})%s" % (_WORD, _WORD, _BLANKS, _BLANKS))
+# Also the items of a list: "--api-key", "VALUE"; and a value on the next line after a backslash.
+_FLAG_BEFORE_VALUE = re.compile(
+    r"(?<![^\s\"'\[(,=])-{1,2}(%s{1,128})(?:[\"'],|[\"']?,?(?:\\\n|\s)(?:\\\n|[ \t]){0,200})[ \t]{0,8}" % _WORD
 )
+# A quote that is not closed runs to the end; one in the middle of a value counts only if it is closed within the word.
+_VALUE = re.compile(
+    r"(?:\"(?:[^\"\\]|\\.)*(?:\"|\Z)|'[^']*(?:'|\Z))?(?:\"[^\"\s]*\"|'[^'\s]*'|\\.|[^\s\"';&|\\])*", re.DOTALL
+)
+_JSON = re.compile(r"[\"'](%s{1,128})\\{0,16}[\"']\s{0,8}:\s{0,8}" % _WORD)
+# In text within JSON within a script the quotes are escaped; the value ends at a quote that is escaped as its first is.
+_JSON_VALUE = re.compile(
+    r"(\\{1,16})([\"']).*?(?<!\\)\1\2|(\")(?:[^\"\\]|\\.)*\"|(')(?:[^'\\]|\\.)*'|[^\s\"'\\,}\]{\[]+", re.DOTALL
+)
+_COLON = re.compile(r"(?<![A-Za-z0-9_./-])([A-Za-z][A-Za-z0-9_-]{0,80})(%s:)([ \t]{0,8})" % _BLANKS)
+_COOKIES = frozenset(("cookie", "set-cookie"))
+_SCHEME = re.compile(r"(?:bearer|basic|token)\s+", re.IGNORECASE)
+_LINE = re.compile(r"[^\r\n]*")
+_LINE_IN_QUOTES = re.compile(r"[^\r\n\"']*")
 _BEARER = re.compile(r"\b(bearer|basic)\s+[A-Za-z0-9._~+/=-]{8,}", re.IGNORECASE)
-_USERINFO = re.compile(r"([a-z][a-z0-9+.-]*://[^/\s:@]*:)[^@/\s]+@", re.IGNORECASE)
+_USERINFO = re.compile(r"((?<![a-z0-9+.-])[a-z][a-z0-9+.-]{0,30}://[^/\s:@\"']{0,256}:)[^/\s\"']+@", re.IGNORECASE)
 _KNOWN = re.compile(
     r"\b(?:sk-[A-Za-z0-9_-]{12,}|hf_[A-Za-z0-9]{12,}|gh[pousr]_[A-Za-z0-9]{16,}|github_pat_[A-Za-z0-9_]{16,}"
-    r"|xox[abprs]-[A-Za-z0-9-]{10,}|AKIA[A-Z0-9]{12,}|AIza[A-Za-z0-9_-]{20,}|eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_.-]{10,})"
+    r"|xox[abprs]-[A-Za-z0-9-]{10,}|AKIA[A-Z0-9]{12,}|AIza[A-Za-z0-9_-]{20,}"
+    r"|(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_.-]{10,})"
 )
+
+
+_QUOTES = ("'", '"')
+_CONSTANTS = frozenset(("null", "true", "false", "None", "True", "False"))
+_ValueOf = Callable[[str, "re.Match[str]"], Tuple[str, str]]
 
 
 def is_secret_name(name: str) -> bool:
@@ -67,39 +90,93 @@ def mask_text(text: str, script: bool = False) -> str:
     ``script``: the argument is a shell's or interpreter's program, so a leading ``NAME=`` ends at the next blank.
     """
     whole = None if script else _FLAG_VALUE.match(text)
-    if whole and is_secret_name(whole.group(2)) and not _is_count(whole.group(2), whole.group(3)):
+    if whole and _carries_secret(whole.group(2), whole.group(3)):
         return "%s%s=%s" % (whole.group(1), whole.group(2), MASK)
-    if len(text) < 8:
+    if len(text) < _SHORTEST:
         return text
-    text = _INSIDE_JSON.sub(_mask_json, text)
-    text = _INSIDE_ASSIGNMENT.sub(_mask_pair, text)
-    text = _INSIDE_FLAG.sub(_mask_flag, text)
-    text = _HEADER.sub(lambda m: m.group(1) + (m.group(2) + " " if m.group(2) else "") + MASK, text)
+    text = _mask_after(_JSON, _json_value, text)
+    text = _mask_after(_ASSIGNMENT, _assigned_value, text)
+    text = _mask_after(_FLAG_BEFORE_VALUE, _flag_value, text)
+    text = _mask_headers(text, script)
     text = _BEARER.sub(lambda m: m.group(1) + " " + MASK, text)
     text = _USERINFO.sub(lambda m: m.group(1) + MASK + "@", text)
     return _KNOWN.sub(MASK, text)
+
+
+def _carries_secret(name: str, value: str) -> bool:
+    return is_secret_name(name) and not _is_count(name, value)
 
 
 def _is_count(name: str, value: str) -> bool:
     return "token" in name.lower() and "key" not in name.lower() and bool(_NUMBER.match(value))
 
 
-def _mask_json(match: "re.Match[str]") -> str:
-    quote, name, colon, value = match.groups()
-    if not is_secret_name(name):
-        return match.group(0)
-    return "%s%s%s%s%s%s%s" % (quote, name, quote, colon, value[0], MASK, value[0])
+def _mask_after(pattern: "re.Pattern[str]", value_of: _ValueOf, text: str) -> str:
+    """Return ``text`` with the value masked that follows each match of ``pattern`` (group 1: a name) if it is secret.
+
+    The value of a name that is no secret is not skipped: it may hold a pair of its own.
+    """
+    kept: List[str] = []
+    done = at = 0
+    while True:
+        match = pattern.search(text, at)
+        if match is None:
+            return "".join(kept) + text[done:]
+        at = match.end()
+        if not is_secret_name(match.group(1)):
+            continue
+        value, shown = value_of(text, match)
+        if value and not _is_count(match.group(1), value):
+            kept += (text[done:at], shown)
+            done = at = at + len(value)
 
 
-def _mask_pair(match: "re.Match[str]") -> str:
-    name, equals, value = match.groups()
-    if not is_secret_name(name) or _is_count(name, value):
-        return match.group(0)
-    return name + equals + MASK
+def _json_value(text: str, match: "re.Match[str]") -> Tuple[str, str]:
+    found = _JSON_VALUE.match(text, match.end())
+    if found is None or found.group(0) in _CONSTANTS:
+        return "", ""
+    slashes, escaped, double, single = found.groups()
+    quote = slashes + escaped if slashes else double or single or ""
+    return found.group(0), quote + MASK + quote
 
 
-def _mask_flag(match: "re.Match[str]") -> str:
-    name, blank, value = match.groups()
-    if not is_secret_name(name) or _is_count(name, value):
-        return match.group(0)
-    return match.group(0)[: match.start(2) - match.start(0)] + blank + MASK
+def _assigned_value(text: str, match: "re.Match[str]") -> Tuple[str, str]:
+    at, before = match.end(), text[max(0, match.start() - 1) : match.start()]
+    if before in _QUOTES and text[at : at + 1] not in _QUOTES:
+        # The whole pair is in quotes: "NAME=value with blanks".
+        closing = text.find(before, at)
+        return text[at : closing if closing >= 0 else len(text)], MASK
+    return _bare_value(text, at)
+
+
+def _flag_value(text: str, match: "re.Match[str]") -> Tuple[str, str]:
+    return ("", "") if text[match.end() : match.end() + 1] == "-" else _bare_value(text, match.end())
+
+
+def _bare_value(text: str, at: int) -> Tuple[str, str]:
+    found = _VALUE.match(text, at)
+    return (found.group(0) if found else "", MASK)
+
+
+def _mask_headers(text: str, script: bool) -> str:
+    kept: List[str] = []
+    done = at = 0
+    while True:
+        match = _COLON.search(text, at)
+        if match is None:
+            return "".join(kept) + text[done:]
+        name, at = match.group(1), match.end()
+        if not (is_secret_name(name) or name.lower() in _COOKIES):
+            continue
+        if name.lower() in _COOKIES or (is_secret_name(name) and ("-" in name or name.lower() == "authorization")):
+            scheme = _SCHEME.match(text, at)
+            at = scheme.end() if scheme else at
+            rest = (_LINE if match.start() == 0 and not script else _LINE_IN_QUOTES).match(text, at)
+        elif match.group(3):
+            rest = _VALUE.match(text, at)
+        else:
+            continue
+        value = rest.group(0) if rest else ""
+        if value and (name.lower() in _COOKIES or _carries_secret(name, value)):
+            kept += (text[done:at], MASK)
+            done = at = at + len(value)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import Any, Callable, Dict, Iterable, List, Optional, Tuple
+from typing import Any, Callable, Collection, Dict, Iterable, List, Optional, Tuple
 
 from console.agent import protocol
 from console.agent.ancestry import Key
@@ -23,6 +23,7 @@ class Pauses:
         self._records = records
         self._lock = threading.Lock()
         self._by_key: Dict[Key, Dict[str, Any]] = {}
+        self._told: Dict[Key, Dict[str, Any]] = {}
 
     def begin(self, keys: Iterable[Key], by: str, action_id: str, wall: float) -> None:
         """Remember that ``keys`` were stopped and verified through an action."""
@@ -47,30 +48,32 @@ class Pauses:
             return list(self._by_key)
 
     def check(
-        self, states: Dict[Key, Tuple[str, str]], wall: float
+        self, states: Dict[Key, Tuple[str, str]], wall: float, tracked: Optional[Collection[Key]] = None
     ) -> Tuple[Optional[List[Dict[str, Any]]], List[Dict[str, Any]]]:
-        """Return the new list (None: unchanged) and alerts.
+        """Return the new list (None: as it was told last) and alerts.
 
         ``states``: key → (state, command) of every stopped process and of those tracked that still live.
+        ``tracked``: what was tracked when the reading of ``states`` began. What an action stopped meanwhile may have
+        been read as running, which is no wake-up; None for a reading that began after everything.
         """
         stopped = [key for key, (state, _) in states.items() if state in _STOPPED]
         with self._lock:
             woken = [
-                (key, pause) for key, pause in self._by_key.items() if states.get(key, ("", ""))[0] not in _STOPPED
+                (key, pause)
+                for key, pause in self._by_key.items()
+                if states.get(key, ("", ""))[0] not in _STOPPED and (tracked is None or key in tracked)
             ]
             unknown = [key for key in stopped if self._unexplained(key, wall)]
-        if not woken and not unknown:
-            return None, []
-        records = self._records()
+        records = self._records() if woken or unknown else []
         with self._lock:
-            before = dict(self._by_key)
             for key, _ in woken:
                 self._by_key.pop(key, None)
             for key in unknown:
                 if self._unexplained(key, wall):
                     since = self._by_key[key]["since"] if key in self._by_key else wall
                     self._by_key[key] = _recalled(records, key, self._boot_id) or _pause(key, since, "", "")
-            current = list(self._by_key.values()) if self._by_key != before else None
+            current = list(self._by_key.values()) if self._by_key != self._told else None
+            self._told = dict(self._by_key)
         alerts = [
             alert for key, pause in woken for alert in _alert(records, key, pause, states.get(key), wall, self._boot_id)
         ]

@@ -139,7 +139,7 @@ def read_cgroup(pid: int) -> Optional[str]:
 def parse_cgroup(data: bytes) -> Optional[str]:
     """Return the path that /proc/PID/cgroup gives; see :func:`read_cgroup`."""
     paths: Dict[str, str] = {}
-    for line in data.decode("utf-8", "surrogateescape").splitlines():
+    for line in data.decode("utf-8", "surrogateescape").split("\n"):
         parts = line.split(":", 2)
         if len(parts) == 3:
             paths["v2" if parts[0] == "0" else parts[1] or "v1"] = parts[2]

@@ -2,8 +2,8 @@
 
 How it stays cheap: files of /proc stay open (``pread`` costs half of open-read-close), and a single-threaded sleeper
 whose ``schedstat`` did not move has not run since, so nothing it does by itself can have changed. What others can
-change about it without its running (parent, process group, reclaimed memory) is read when a process ended, and in a
-slow rotation.
+change about it without its running (parent, process group, cgroup, reclaimed memory) is read when a process ended, and
+in a slow rotation.
 """
 
 from __future__ import annotations
@@ -27,9 +27,13 @@ RESTLESS_SAMPLES = 5
 apart."""
 
 ARGV_EVERY = 4
-"""A running process' arguments are compared every so many samples: a title can change without exec."""
+"""The arguments of a process that ran are compared within so many samples: a title can change without exec."""
+
+CPU_WINDOW_S = 0.15
+"""CPU is counted in ticks of 10 ms: over a shorter time, as after an action, the figure would be noise."""
 
 _QUIET = frozenset("SI")
+_ENDED = ("Z", "X")
 _STAT_BYTES = 1024
 
 
@@ -43,6 +47,8 @@ class _Entry:
 
     __slots__ = (
         "argv_raw",
+        "argv_unread",
+        "cpu_since",
         "cpu_ticks",
         "pid",
         "row",
@@ -63,6 +69,8 @@ class _Entry:
         self.sched = b""
         self.stat_raw = b""
         self.argv_raw: Optional[bytes] = None
+        self.argv_unread = False
+        self.cpu_since = 0.0
         self.cpu_ticks = 0
         self.stack = 0
         self.seen = 0
@@ -85,7 +93,10 @@ class ProcessTable:
         self._entries: Dict[int, _Entry] = {}
         self._users: Dict[int, str] = {}
         self._samples = 0
-        self._last_read = 0.0
+        self._now = 0.0
+        self._cpu_from = 0.0
+        self._cpu_due = False
+        self._just_ended: Set[int] = set()
         self._boot_time = procfs.boot_time()
         self._fd_limit = _raise_fd_limit()
         self._sched_works = _schedstat_works()
@@ -104,15 +115,17 @@ class ProcessTable:
 
     def sample(self) -> Dict[str, Any]:
         """Read the host and return what changed: ``{added, changed, gone}`` as in the ``procs`` event."""
-        now = time.monotonic()
-        elapsed = now - self._last_read if self._samples else 0.0
+        self._now = time.monotonic()
+        self._cpu_due = self._now - self._cpu_from >= CPU_WINDOW_S
         present = procfs.list_pids()
         entries = self._entries
         gone = list(entries.keys() - set(present))
         added: List[Dict[str, Any]] = []
         changed: List[Tuple[int, Dict[str, Any]]] = []
         moved = bool(gone)
-        orphaned = set(gone)
+        # Also those that ended during the last sample, when some of their children had been passed already.
+        orphaned = self._just_ended.union(gone)
+        self._just_ended = set()
         for pid in gone:
             entries.pop(pid).close()
         turn = self._samples % ROTATION
@@ -123,14 +136,18 @@ class ProcessTable:
                     continue
                 stat = self._read_stat(entry)
                 if stat is not None and stat.start_ticks == entry.start_ticks:
-                    change = self._changes(entry, stat, elapsed)
+                    change = self._changes(entry, stat)
                     if change:
                         changed.append((pid, change))
+                        if change.get("state", "") in _ENDED:
+                            self._just_ended.add(pid)
                         moved = moved or not _KINSHIP.isdisjoint(change)
                     continue
                 # The pid is free again or already somebody else's: the old process is gone either way.
                 entries.pop(pid).close()
                 gone.append(pid)
+                self._just_ended.add(pid)
+                moved = True
             row = self._add(pid)
             if row is not None:
                 added.append(row)
@@ -141,7 +158,8 @@ class ProcessTable:
             }
             self.ancestry.observe(self.live)
         self._samples += 1
-        self._last_read = now
+        if self._cpu_due:
+            self._cpu_from = self._now
         return {"added": added, "changed": changed, "gone": gone}
 
     def rows(self) -> List[Dict[str, Any]]:
@@ -166,7 +184,7 @@ class ProcessTable:
         if sched != entry.sched:
             entry.sched = sched
             return False
-        if row["cpu_percent"] != 0.0:
+        if row["cpu_percent"] != 0.0 or (entry.argv_unread and self._argv_turn(entry)):
             return False
         return entry.pid % ROTATION != turn and row["ppid"] not in orphaned
 
@@ -191,6 +209,7 @@ class ProcessTable:
             return None
         entry.start_ticks = stat.start_ticks
         entry.cpu_ticks = stat.cpu_ticks
+        entry.cpu_since = self._now
         entry.stack = stat.stack
         entry.argv_raw = raw
         if not self._samples and procfs.uptime_s() - stat.start_ticks / procfs.CLK_TCK > RESTLESS_SAMPLES:
@@ -224,17 +243,17 @@ class ProcessTable:
             if error.errno in (errno.EMFILE, errno.ENFILE):
                 self._fd_limit = 0
 
-    def _changes(self, entry: _Entry, stat: procfs.Stat, elapsed: float) -> Dict[str, Any]:
+    def _changes(self, entry: _Entry, stat: procfs.Stat) -> Dict[str, Any]:
         row, fresh = entry.row, _volatile(stat)
-        ticks = stat.cpu_ticks - entry.cpu_ticks
-        fresh["cpu_percent"] = (
-            round(max(0.0, 100.0 * ticks / procfs.CLK_TCK / elapsed), 1) if elapsed > 0 else row["cpu_percent"]
-        )
+        if self._cpu_due:
+            fresh["cpu_percent"] = self._cpu_percent(entry, stat)
         restless = entry.seen < RESTLESS_SAMPLES
         executed = stat.stack != entry.stack or fresh["comm"] != row["comm"]
-        if restless or executed or (self._samples + entry.pid) % ARGV_EVERY == 0:
+        entry.argv_unread = not (restless or executed or self._argv_turn(entry))
+        if not entry.argv_unread:
             fresh.update(self._identity_changes(entry, stat, executed))
-        entry.cpu_ticks = stat.cpu_ticks
+        if self._samples % ROTATION == entry.pid % ROTATION:
+            fresh["cgroup"] = procfs.read_cgroup(entry.pid)
         entry.stack = stat.stack
         entry.seen += 1
         change = {name: value for name, value in fresh.items() if row.get(name) != value}
@@ -242,6 +261,16 @@ class ProcessTable:
             # A new dict: another thread may be reading the old row.
             entry.row = {**row, **change}
         return change
+
+    def _argv_turn(self, entry: _Entry) -> bool:
+        return (self._samples + entry.pid) % ARGV_EVERY == 0
+
+    def _cpu_percent(self, entry: _Entry, stat: procfs.Stat) -> float:
+        """Return the percentage of one core since the last window began, or since the process was first seen."""
+        elapsed = self._now - max(entry.cpu_since, self._cpu_from)
+        ticks = stat.cpu_ticks - entry.cpu_ticks
+        entry.cpu_ticks, entry.cpu_since = stat.cpu_ticks, self._now
+        return round(max(0.0, 100.0 * ticks / procfs.CLK_TCK / elapsed), 1)
 
     def _identity_changes(self, entry: _Entry, stat: procfs.Stat, executed: bool) -> Dict[str, Any]:
         fresh: Dict[str, Any] = {}

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, FrozenSet, List, Optional
 
 from console.agent import procfs, protocol
+from console.agent.ancestry import Key
 from console.agent.context import Context
 from console.agent.gauges import Gauges
 from console.agent.procs import ProcessTable
@@ -80,6 +81,7 @@ class Sampler:
             self._wire.send({"ev": protocol.FAULT, "part": part, "text": text})
 
     def _processes(self) -> None:
+        tracked = frozenset(self._context.pauses.tracked())
         delta = self._table.sample()
         clocks = {"uptime_s": procfs.uptime_s(), "wall": round(time.time(), 3)}
         if self._first:
@@ -88,7 +90,7 @@ class Sampler:
         else:
             # Sent even when nothing changed: its coming is what tells fresh from stale.
             self._wire.send({"ev": protocol.PROCS, **{k: v for k, v in delta.items() if v}, **clocks})
-        self._pauses(clocks["wall"])
+        self._pauses(clocks["wall"], tracked)
 
     def _send_full(self, rows: List[Dict[str, Any]], clocks: Dict[str, Any]) -> None:
         for start in range(0, max(1, len(rows)), CHUNK):
@@ -96,14 +98,14 @@ class Sampler:
             event = {"ev": protocol.PROCS, "reset": start == 0, "complete": last, "added": rows[start : start + CHUNK]}
             self._wire.send({**event, **clocks})
 
-    def _pauses(self, wall: float) -> None:
+    def _pauses(self, wall: float, tracked: FrozenSet[Key]) -> None:
         rows = [row for row in self._table.rows() if row["state"] in "Tt"]
-        rows += [row for row in map(self._table.row, self._context.pauses.tracked()) if row is not None]
+        rows += [row for row in map(self._table.row, tracked) if row is not None]
         states = {
             (row["pid"], row["start_ticks"]): (row["state"], protocol.command_line(row["argv"], row["comm"])[:80])
             for row in rows
         }
-        current, alerts = self._context.pauses.check(states, wall)
+        current, alerts = self._context.pauses.check(states, wall, tracked)
         if current is not None:
             self._wire.send({"ev": protocol.PAUSES, "pauses": current})
         for alert in alerts:

@@ -23,6 +23,8 @@ FREEZE_BEFORE_KILL_S = 1.0
 ENDS_WITHIN_S = 10.0
 """SIGKILL ends everything but a process stuck in the kernel."""
 
+MAX_GRACE_S = 86400
+
 SHOWN_WHILE_RUNNING = 300
 """Characters of an argument vector in the events of a running action; its outcome has more."""
 
@@ -56,6 +58,8 @@ class Action:
         self._roots = [protocol.identity(root) for root in request["roots"]]
         self._shown = [(protocol.identity(t["id"]), int(t["uid"]), str(t["argv_digest"])) for t in request["targets"]]
         self.grace_s = float(request.get("grace_s", 45.0))
+        if not 0 <= self.grace_s <= MAX_GRACE_S:
+            raise protocol.ProtocolError("a grace of %r s is not between 0 and %d" % (self.grace_s, MAX_GRACE_S))
         self._members: Dict[Key, Member] = {}
         self._scan = Scan()
         self._ancestry: Ancestry = context.ancestry().copy()

@@ -10,6 +10,9 @@ from typing import Any, Dict, Optional
 
 from console.agent import protocol
 
+PROGRESS_QUEUED = 50
+"""With more waiting lines than these the console does not read, and progress must not pile up for it."""
+
 
 class Wire:
     """The agent's standard output. Lines are queued; one thread numbers and writes them in order."""
@@ -23,7 +26,9 @@ class Wire:
         self._thread.start()
 
     def send(self, message: Dict[str, Any]) -> None:
-        """Queue one message; returns at once."""
+        """Queue one message; returns at once. Progress of an action that piles up is dropped: later lines tell more."""
+        if message.get("ev") == protocol.ACTION and self._queue.qsize() >= PROGRESS_QUEUED:
+            return
         message["t"] = round(time.monotonic(), 3)
         self._queue.put(message)
 

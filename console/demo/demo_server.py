@@ -1,6 +1,6 @@
 """A stand-in for a model server, for the demo: one main process and a rank for each GPU, which serve nothing.
 
-A rank really computes, but little: some hundredths of a core, in waves, from which the simulated GPUs take their figures.
+A rank really computes, but little: a hundredth of a core, in waves, from which the simulated GPUs take their figures.
 
 Its command line says ``--simulated``. TERM to the main process drains for some seconds and then ends the ranks, as a
 real server does, so that a stop takes visible time.

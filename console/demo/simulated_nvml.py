@@ -126,7 +126,7 @@ def _process(pid: int) -> SimpleNamespace | None:
 
 
 def _exact_cpu_s(pid: int) -> float | None:
-    """Return the CPU time of a single-threaded process to the nanosecond, None where the kernel does not count it so."""
+    """Return the CPU time of a single-threaded process to the nanosecond; None where it is not counted so."""
     try:
         with open(f"/proc/{pid}/schedstat", "rb") as file:  # noqa: PTH123 - read once a second and GPU
             nanoseconds = int(file.read().split()[0])

@@ -54,13 +54,14 @@ async def connected(arguments: argparse.Namespace, **start: Any) -> AsyncIterato
     try:
         try:
             await link.wait_up(spec.connect_deadline_s + 15.0, patient=False)
-        except LinkRefused as error:
+        except LinkRefused:
             question = prompts.unanswered
             if question is None:
                 raise
             raise LinkRefused(
-                f"{error} Nobody could be asked here: compare the fingerprint, then connect once from a terminal "
-                f"or add --accept-host-key {question.fingerprint}"
+                f"The key of {question.host}, port {question.port}, is not known here ({question.algorithm} "
+                f"{question.fingerprint}) {prompts.why}: compare it with the host's own, then connect once from a "
+                f"terminal or add --accept-host-key {question.fingerprint}"
             ) from None
         await until(link, lambda: link.state.complete, FIRST_DATA_S, f"{spec.name} sent no list of processes")
         yield link

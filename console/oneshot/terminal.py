@@ -49,14 +49,17 @@ class TerminalPrompts:
     def __init__(self, accept_host_key: str | None) -> None:
         self._accepted = accept_host_key
         self.unanswered: HostKeyQuestion | None = None
-        """A host key that nobody could be asked about."""
+        """A host key that nobody accepted, because nobody could be asked or another one was named."""
+        self.why = ""
 
     async def accept_host_key(self, question: HostKeyQuestion) -> bool:
         """Return True when the operator trusts this key."""
         if self._accepted is not None:
+            if self._accepted != question.fingerprint:
+                self.unanswered, self.why = question, "and --accept-host-key names another one"
             return self._accepted == question.fingerprint
         if not interactive():
-            self.unanswered = question
+            self.unanswered, self.why = question, "and nobody can be asked"
             return False
         say(f"The key of {printable(question.host)}, port {question.port}, is not known yet:")
         say(f"  {question.algorithm}  {question.fingerprint}")

@@ -55,6 +55,12 @@ class HostKeyScreen(Dialog[bool]):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "refuse", "Do not connect", id="hostkey.refuse", tooltip="The key is not trusted"),
+        Binding(
+            "left", "app.focus_previous", "Left", show=False, id="hostkey.left", tooltip="To the button on the left"
+        ),
+        Binding(
+            "right", "app.focus_next", "Right", show=False, id="hostkey.right", tooltip="To the button on the right"
+        ),
     ]
 
     def __init__(self, question: HostKeyQuestion, *, clock: Clock = time.monotonic) -> None:

@@ -47,6 +47,12 @@ class OutcomeScreen(Dialog[None]):
         Binding("down", "list('down')", "Down", show=False, id="outcome.down", tooltip="Scroll the processes down"),
         Binding("pageup", "list('page_up')", "Page up", show=False, id="outcome.page_up", tooltip="A page up"),
         Binding("pagedown", "list('page_down')", "Page down", show=False, id="outcome.page_down", tooltip="A page"),
+        Binding(
+            "left", "app.focus_previous", "Left", show=False, id="outcome.left", tooltip="To the button on the left"
+        ),
+        Binding(
+            "right", "app.focus_next", "Right", show=False, id="outcome.right", tooltip="To the button on the right"
+        ),
     ]
 
     def __init__(self, run: ActionRun, host: str, kill_plan: KillPlan, *, clock: Clock = time.monotonic) -> None:

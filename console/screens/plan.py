@@ -47,6 +47,8 @@ class PlanScreen(Dialog[bool]):
         Binding("pagedown", "list('page_down')", "Page down", show=False, id="plan.page_down", tooltip="A page down"),
         Binding("home", "list('home')", "First", show=False, id="plan.first", tooltip="The first process"),
         Binding("end", "list('end')", "Last", show=False, id="plan.last", tooltip="The last process"),
+        Binding("left", "app.focus_previous", "Left", show=False, id="plan.left", tooltip="To the button on the left"),
+        Binding("right", "app.focus_next", "Right", show=False, id="plan.right", tooltip="To the button on the right"),
     ]
 
     def __init__(

@@ -21,6 +21,8 @@ class QuitScreen(Dialog[bool]):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "stay", "Stay", id="quit.stay", tooltip="Stay and see how the action ends"),
+        Binding("left", "app.focus_previous", "Left", show=False, id="quit.left", tooltip="To the button on the left"),
+        Binding("right", "app.focus_next", "Right", show=False, id="quit.right", tooltip="To the button on the right"),
     ]
     AUTO_FOCUS = "#stay"
     MAX_WIDTH = 72

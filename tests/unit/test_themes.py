@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from textual.color import Color
 
-from console.themes import OWN_VARIABLES, LoadedTheme, load_themes, shipped_folder
+from console.themes import OWN_VARIABLES, LoadedTheme, choose_theme, load_themes, shipped_folder
 
 SHIPPED, FAILED = load_themes(shipped_folder())
 
@@ -144,3 +144,16 @@ def test_a_theme_of_the_operator_replaces_a_shipped_one(tmp_path: Path) -> None:
     (tmp_path / "x.toml").write_text(MINIMAL.replace('"mine"', '"dark"'))
     loaded, _ = load_themes(shipped_folder(), tmp_path)
     assert loaded["dark"].path == tmp_path / "x.toml" and "light" in loaded
+
+
+def test_the_first_theme_that_there_is_wins_and_the_others_are_told() -> None:
+    assert choose_theme(SHIPPED, "light", "dark") == ("light", [])
+    assert choose_theme(SHIPPED, None, "light") == ("light", [])
+    assert choose_theme(SHIPPED, "gone", "ligth") == (
+        "dark",
+        [
+            'There is no theme "gone"; known are: ' + ", ".join(sorted(SHIPPED)),
+            'There is no theme "ligth"; did you mean "light"?',
+        ],
+    )
+    assert choose_theme({}, None) == ("textual-dark", [])
