@@ -25,9 +25,13 @@ EXIT_CODES = "exit codes: 0 done and verified, 2 bad input, 3 refused, 4 not ver
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; no traceback ever reaches the operator."""
-    arguments = make_parser().parse_args(argv)
     try:
-        return arguments.run(arguments)
+        try:
+            arguments = make_parser().parse_args(argv)
+            return arguments.run(arguments)
+        finally:
+            # Here and not at exit, where Python would report a reader that went away in its own words.
+            sys.stdout.flush()
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return INTERRUPTED
@@ -63,7 +67,9 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print the sentence and leave."""
-        print(f"{self.prog}: {message} (see `{self.prog} --help`)", file=sys.stderr)
+        from console.agent.protocol import printable
+
+        print(f"{self.prog}: {printable(message)} (see `{self.prog} --help`)", file=sys.stderr)
         sys.exit(BAD_INPUT)
 
 

@@ -98,14 +98,17 @@ def read_credentials(pid: int) -> Optional[Credentials]:
     data = _read("/proc/%d/status" % pid)
     if not data:
         return None
-    uids: List[int] = []
-    tracer = 0
-    for line in data.split(b"\n"):
-        if line.startswith(b"Uid:"):
-            uids = [int(part) for part in line[4:].split()]
-        elif line.startswith(b"TracerPid:"):
-            tracer = int(line[10:])
-    return Credentials(uids[0], uids[1], uids[2], tracer) if len(uids) == 4 else None
+    uids = _status_line(data, b"Uid:").split()
+    tracer = _status_line(data, b"TracerPid:").split()
+    if len(uids) != 4:
+        return None
+    return Credentials(int(uids[0]), int(uids[1]), int(uids[2]), int(tracer[0]) if tracer else 0)
+
+
+def _status_line(data: bytes, name: bytes) -> bytes:
+    """Return what follows ``name`` on its line; looked for with its line break, since the first line is free text."""
+    start = data.find(b"\n" + name)
+    return data[start + 1 + len(name) : data.find(b"\n", start + 1)] if start >= 0 else b""
 
 
 def read_cmdline(pid: int) -> Optional[bytes]:

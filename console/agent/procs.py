@@ -51,6 +51,7 @@ class _Entry:
         "cpu_since",
         "cpu_ticks",
         "pid",
+        "quiet",
         "row",
         "sched",
         "sched_fd",
@@ -71,6 +72,7 @@ class _Entry:
         self.argv_raw: Optional[bytes] = None
         self.argv_unread = False
         self.cpu_since = 0.0
+        self.quiet = False
         self.cpu_ticks = 0
         self.stack = 0
         self.seen = 0
@@ -113,8 +115,13 @@ class ProcessTable:
         entry = self._entries.get(pid)
         return entry.start_ticks if entry is not None else None
 
-    def sample(self) -> Dict[str, Any]:
-        """Read the host and return what changed: ``{added, changed, gone}`` as in the ``procs`` event."""
+    def sample(
+        self, on_added: Optional[Callable[[List[Dict[str, Any]]], None]] = None, chunk: int = 400
+    ) -> Dict[str, Any]:
+        """Read the host and return what changed: ``{added, changed, gone}`` as in the ``procs`` event.
+
+        ``on_added`` takes new rows ``chunk`` by chunk as they are read; what it took is not returned.
+        """
         self._now = time.monotonic()
         self._cpu_due = self._now - self._cpu_from >= CPU_WINDOW_S
         present = procfs.list_pids()
@@ -151,7 +158,11 @@ class ProcessTable:
             row = self._add(pid)
             if row is not None:
                 added.append(row)
-        if moved or added:
+                moved = True
+                if on_added is not None and len(added) >= chunk:
+                    on_added(added)
+                    added = []
+        if moved:
             self.live = {
                 pid: Kin(pid, e.start_ticks, e.row["ppid"], e.row["pgid"], e.row["session"])
                 for pid, e in entries.items()
@@ -174,8 +185,7 @@ class ProcessTable:
 
     def _idle(self, entry: _Entry, turn: int, orphaned: Set[int]) -> bool:
         """Return whether ``entry`` surely has not run since the last sample and nobody else changed it."""
-        row = entry.row
-        if entry.sched_fd < 0 or row["threads"] != 1 or row["state"] not in _QUIET or entry.seen < RESTLESS_SAMPLES:
+        if not entry.quiet:
             return False
         try:
             sched = os.pread(entry.sched_fd, 64, 0)
@@ -183,10 +193,11 @@ class ProcessTable:
             return False
         if sched != entry.sched:
             entry.sched = sched
+            entry.argv_unread = True
             return False
-        if row["cpu_percent"] != 0.0 or (entry.argv_unread and self._argv_turn(entry)):
+        if entry.pid % ROTATION == turn or (entry.argv_unread and self._argv_turn(entry)):
             return False
-        return entry.pid % ROTATION != turn and row["ppid"] not in orphaned
+        return not orphaned or entry.row["ppid"] not in orphaned
 
     def _read_stat(self, entry: _Entry) -> Optional[procfs.Stat]:
         if entry.stat_fd < 0:
@@ -249,8 +260,10 @@ class ProcessTable:
             fresh["cpu_percent"] = self._cpu_percent(entry, stat)
         restless = entry.seen < RESTLESS_SAMPLES
         executed = stat.stack != entry.stack or fresh["comm"] != row["comm"]
-        entry.argv_unread = not (restless or executed or self._argv_turn(entry))
-        if not entry.argv_unread:
+        # What surely did not run cannot have changed its arguments or its user; only the others take their turn.
+        ran = entry.argv_unread or entry.sched_fd < 0 or stat.threads != 1
+        if restless or executed or (ran and self._argv_turn(entry)):
+            entry.argv_unread = False
             fresh.update(self._identity_changes(entry, stat, executed))
         if self._samples % ROTATION == entry.pid % ROTATION:
             fresh["cgroup"] = procfs.read_cgroup(entry.pid)
@@ -260,6 +273,13 @@ class ProcessTable:
         if change:
             # A new dict: another thread may be reading the old row.
             entry.row = {**row, **change}
+        entry.quiet = (
+            entry.sched_fd >= 0
+            and stat.threads == 1
+            and stat.state in _QUIET
+            and entry.seen >= RESTLESS_SAMPLES
+            and entry.row["cpu_percent"] == 0.0
+        )
         return change
 
     def _argv_turn(self, entry: _Entry) -> bool:

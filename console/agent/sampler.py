@@ -81,22 +81,30 @@ class Sampler:
             self._wire.send({"ev": protocol.FAULT, "part": part, "text": text})
 
     def _processes(self) -> None:
+        try:
+            self._read_processes()
+        except Exception:
+            # What was read and not sent would be missing for ever: begin again with a full list.
+            self._table.close()
+            self._first = True
+            raise
+
+    def _read_processes(self) -> None:
         tracked = frozenset(self._context.pauses.tracked())
-        delta = self._table.sample()
-        clocks = {"uptime_s": procfs.uptime_s(), "wall": round(time.time(), 3)}
         if self._first:
-            self._first = False
-            self._send_full(delta["added"], clocks)
+            # The console shows the first rows before the last ones are read.
+            rest = self._table.sample(self._send_rows, CHUNK)
+            self._send_rows(rest["added"], complete=True)
         else:
             # Sent even when nothing changed: its coming is what tells fresh from stale.
-            self._wire.send({"ev": protocol.PROCS, **{k: v for k, v in delta.items() if v}, **clocks})
-        self._pauses(clocks["wall"], tracked)
+            delta = self._table.sample()
+            self._wire.send({"ev": protocol.PROCS, **{k: v for k, v in delta.items() if v}, **_clocks()})
+        self._pauses(time.time(), tracked)
 
-    def _send_full(self, rows: List[Dict[str, Any]], clocks: Dict[str, Any]) -> None:
-        for start in range(0, max(1, len(rows)), CHUNK):
-            last = start + CHUNK >= len(rows)
-            event = {"ev": protocol.PROCS, "reset": start == 0, "complete": last, "added": rows[start : start + CHUNK]}
-            self._wire.send({**event, **clocks})
+    def _send_rows(self, rows: List[Dict[str, Any]], complete: bool = False) -> None:
+        event = {"ev": protocol.PROCS, "reset": self._first, "complete": complete, "added": rows}
+        self._first = False
+        self._wire.send({**event, **_clocks()})
 
     def _pauses(self, wall: float, tracked: FrozenSet[Key]) -> None:
         rows = [row for row in self._table.rows() if row["state"] in "Tt"]
@@ -124,3 +132,7 @@ class Sampler:
         if self._sent.get(name) != body:
             self._sent[name] = body
             self._wire.send({"ev": name, **body})
+
+
+def _clocks() -> Dict[str, float]:
+    return {"uptime_s": procfs.uptime_s(), "wall": round(time.time(), 3)}
