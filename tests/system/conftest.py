@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.system.console_cli import Console
+from tests.system.jobs import Jobs
 from tests.system.sshd import SshdServer
 
 
@@ -38,3 +41,48 @@ def make_sshd(tmp_path: Path) -> Iterator[Callable[..., SshdServer]]:
 def sshd(make_sshd: Callable[..., SshdServer]) -> SshdServer:
     """A running server."""
     return make_sshd().start()
+
+
+@pytest.fixture
+def jobs(tmp_path: Path) -> Iterator[Jobs]:
+    """The processes that a test acts on."""
+    yield from _jobs(tmp_path / "jobs")
+
+
+@pytest.fixture
+def bystanders(tmp_path: Path) -> Iterator[Jobs]:
+    """The processes that an action must not touch."""
+    yield from _jobs(tmp_path / "bystanders")
+
+
+def _jobs(folder: Path) -> Iterator[Jobs]:
+    folder.mkdir()
+    jobs = Jobs(folder)
+    yield jobs
+    jobs.end()
+
+
+def console_for(sshd: SshdServer, home: Path, **settings: object) -> Console:
+    """Return the command line for the host that ``sshd`` is, whose key the operator knows."""
+    (home / ".ssh/known_hosts").write_text(sshd.known_hosts_line)
+    reach = {"address": sshd.address, "python": sys.executable, "identity_files": [str(sshd.client_key_path)]}
+    return Console(home, {**reach, **settings}, sshd.home)
+
+
+@pytest.fixture
+def over_ssh(sshd: SshdServer, client_home: Path) -> Console:
+    """`eagle3-console` for a host behind a real sshd."""
+    return console_for(sshd, client_home)
+
+
+@pytest.fixture
+def here(client_home: Path) -> Console:
+    """`eagle3-console` for this machine without SSH."""
+    return Console(client_home)
+
+
+@pytest.fixture(params=["over_ssh", "here"])
+def console(request: pytest.FixtureRequest) -> Console:
+    """Both ways to a host, one after the other."""
+    found: Console = request.getfixturevalue(request.param)
+    return found

@@ -113,7 +113,7 @@ EVENTS: list[Event] = [
     {"ev": protocol.GPUS, "driver": {"state": "ok", "future": 1}, "gpus": [{"index": 0, "throttle": ["power"]}]},
     {"ev": protocol.GPUS, "gpus": [{"index": 0, "future": [], "processes": [{"pid": 3, "memory_bytes": None,
      "start_ticks": 2, "future": 1}]}]},
-    {"ev": protocol.GAUGES, "cores": 4, "load": [1, 2, 3], "disks": [{"path": "/", "future": 1}], "missing": {"a": "b"}},
+    {"ev": protocol.GAUGES, "cores": 4, "load": [1, 2, 3], "disks": [{"path": "/", "future": 1}], "missing": {"a": ""}},
     {"ev": protocol.PAUSES, "pauses": [{"pid": 3, "start_ticks": 2, "since": 1.0, "by": "me", "future": 1}]},
     {"ev": protocol.ALERT, "kind": "woke", "text": "3 woke", "at": 1.0, "future": 1},
     {"ev": protocol.FAULT, "part": "gauges", "text": "broken"},
