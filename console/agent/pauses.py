@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Any, Callable, Collection, Dict, Iterable, List, Optional, Tuple
 
-from console.agent import protocol
+from console.agent import procfs, protocol
 from console.agent.ancestry import Key
 
 RECALL_S = 10.0
@@ -46,6 +46,16 @@ class Pauses:
         """Return the processes that are known as stopped."""
         with self._lock:
             return list(self._by_key)
+
+    def woken(self) -> bool:
+        """Return whether a process that was paused through a console is not stopped any more, read now."""
+        with self._lock:
+            ours = [key for key, pause in self._by_key.items() if pause["by"]]
+        for pid, start in ours:
+            stat = procfs.read_stat(pid)
+            if stat is None or stat.start_ticks != start or stat.state not in _STOPPED:
+                return True
+        return False
 
     def check(
         self, states: Dict[Key, Tuple[str, str]], wall: float, tracked: Optional[Collection[Key]] = None

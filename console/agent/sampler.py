@@ -13,6 +13,9 @@ from console.agent.gauges import Gauges
 from console.agent.procs import ProcessTable
 from console.agent.wire import Wire
 
+GLANCE_S = 0.25
+"""How often the state of paused processes is looked at between samples."""
+
 CHUNK = 400
 """Rows of the first full list in one line: the console shows the first before the last was read."""
 
@@ -53,10 +56,16 @@ class Sampler:
                 self._guarded("gauges", self._host)
                 self._began = None
             due = max(due + self._interval_s, time.monotonic())
-            self.now.wait(due - time.monotonic())
+            self._rest(due)
             if self.now.is_set():
                 self.now.clear()
                 due = time.monotonic()
+
+    def _rest(self, due: float) -> None:
+        """Wait until ``due`` or until a sample is wanted now, with an eye on what was paused: its waking is news."""
+        while not self.now.wait(max(0.0, min(GLANCE_S, due - time.monotonic()))) and time.monotonic() < due:
+            if self._context.pauses.woken():
+                return
 
     def _watch(self) -> None:
         """Say when a reading of /proc hangs: a process stuck in the kernel can hold up whoever reads its arguments."""

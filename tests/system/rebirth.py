@@ -1,7 +1,4 @@
-"""Making the kernel give the pid of an ended process to a new one: at once where that may be chosen.
-
-Where it may not, a test runs again in a PID namespace of its own, of which an ordinary user may choose the pids too.
-"""
+"""Making the kernel give the pid of an ended process to a new one, where no other test can get hurt by that."""
 
 from __future__ import annotations
 
@@ -27,23 +24,23 @@ SMALL_PID_MAX = 40_000
 INSIDE = "EAGLE3_TESTS_IN_PID_NAMESPACE"
 
 
-def may_choose() -> bool:
-    """Return whether the next pid can be chosen here."""
-    try:
-        LAST_PID.write_text(LAST_PID.read_text())
-    except OSError:
-        return False
-    return True
+def in_own_pids(test: Callable[..., Any]) -> Callable[..., Any]:
+    """Run a test in a PID namespace of its own: one that chooses pids, or uses them up by the thousand.
 
-
-def chooses_pids(test: Callable[..., Any]) -> Callable[..., Any]:
-    """Mark a test that lets a pid be reborn: where pids cannot be chosen it runs in a namespace where they can."""
+    An ordinary user may make one too. Where nobody may, the test runs where it is, if pids can be chosen there.
+    """
 
     def elsewhere() -> bool:
-        if may_choose() or INSIDE in os.environ or int(Path("/proc/sys/kernel/pid_max").read_text()) <= SMALL_PID_MAX:
+        if INSIDE in os.environ:
             return False
-        _run_in_namespace(os.environ["PYTEST_CURRENT_TEST"].split(" ")[0])
-        return True
+        namespace = _namespace()
+        if namespace:
+            _run_in(namespace, os.environ["PYTEST_CURRENT_TEST"].split(" ")[0])
+            return True
+        assert may_choose() or int(Path("/proc/sys/kernel/pid_max").read_text()) <= SMALL_PID_MAX, (
+            "this test needs PID namespaces, or to choose pids, or a small kernel.pid_max: run it as root"
+        )
+        return False
 
     if inspect.iscoroutinefunction(test):
 
@@ -61,14 +58,33 @@ def chooses_pids(test: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-def _run_in_namespace(name: str) -> None:
+def may_choose() -> bool:
+    """Return whether the next pid can be chosen here."""
+    try:
+        LAST_PID.write_text(LAST_PID.read_text())
+    except OSError:
+        return False
+    return True
+
+
+@functools.cache
+def _namespace() -> tuple[str, ...]:
+    """Return the command that runs another one in a PID namespace of its own; () where that is not possible."""
     unshare = shutil.which("unshare")
-    assert unshare, "pids cannot be chosen here and there is no `unshare` (util-linux): run the tests as root"
+    if unshare is None:
+        return ()
     user = [] if os.geteuid() == 0 else ["--user", "--map-current-user", "--keep-caps"]
-    namespace = [unshare, *user, "--pid", "--fork", "--mount-proc", "--kill-child"]
+    # The shell is the namespace's first process, and collects the orphans.
+    command = (unshare, *user, "--pid", "--fork", "--mount-proc", "--kill-child", "sh", "-c", '"$@"; exit $?', "sh")
+    works = subprocess.run([*command, "true"], stdin=subprocess.DEVNULL, capture_output=True).returncode == 0
+    return command if works else ()
+
+
+def _run_in(namespace: tuple[str, ...], name: str) -> None:
     done = subprocess.run(
         [*namespace, sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", name],
         env={**os.environ, INSIDE: "1"},
+        stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
         timeout=600,
@@ -79,7 +95,7 @@ def _run_in_namespace(name: str) -> None:
 class Reborn:
     """A newcomer under the pid of a process that ended."""
 
-    def __init__(self, pid: int, argv: list[str], environment: dict[str, str] | None = None) -> None:
+    def __init__(self, pid: int, argv: list[str]) -> None:
         """Start ``argv`` as ``pid``, which must be free or about to become so."""
         self.pid = pid
         deadline = time.monotonic() + DEADLINE_S
@@ -87,16 +103,12 @@ class Reborn:
         while True:
             assert time.monotonic() < deadline, f"pid {pid} did not come again"
             if choose:
-                before = LAST_PID.read_text()
                 LAST_PID.write_text(str(pid - 1))
             child = os.fork()
             if child == 0:
                 if os.getpid() == pid:
-                    os.execvpe(argv[0], argv, {**os.environ, **(environment or {})})
+                    os.execvp(argv[0], argv)
                 os._exit(0)
-            if choose:
-                # Whoever else runs here shall not be given the pids of the recently ended.
-                LAST_PID.write_text(str(max(int(before), child)))
             if child == pid:
                 break
             os.waitpid(child, 0)

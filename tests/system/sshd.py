@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pwd
 import shutil
@@ -147,7 +148,8 @@ class SshdServer:
     def cut(self) -> None:
         """Kill the server's end of every session, as a crash or a reset would; the server goes on listening."""
         for session in self.sessions():
-            session.kill()
+            with contextlib.suppress(psutil.NoSuchProcess):
+                session.kill()
         psutil.wait_procs(self.sessions(), timeout=DEADLINE_S)
 
     def sessions(self) -> list[psutil.Process]:

@@ -16,7 +16,7 @@ from tests.system.agent_link import act, link_over_ssh, plan_for, up
 from tests.system.console_cli import Console, Terminal
 from tests.system.jobs import Jobs, ended, said, start_ticks, told, wait_for
 from tests.system.operator import until
-from tests.system.rebirth import Reborn, chooses_pids
+from tests.system.rebirth import Reborn, in_own_pids
 from tests.system.sshd import SshdServer
 
 JOB = ["/bin/sh", "-c", "echo on; read x", "--partition", "all"]
@@ -79,7 +79,7 @@ def ticks_now() -> float:
     return float(Path("/proc/uptime").read_text().split()[0]) * os.sysconf("SC_CLK_TCK")
 
 
-@chooses_pids
+@in_own_pids
 @pytest.mark.parametrize("action", ["pause", "kill", "stop"])
 async def test_a_pid_reborn_between_plan_and_signal_is_spared(
     sshd: SshdServer, client_home: Path, jobs: Jobs, newcomers: list[Reborn], action: str
@@ -99,7 +99,7 @@ async def test_a_pid_reborn_between_plan_and_signal_is_spared(
     assert ended(job.pid)
 
 
-@chooses_pids
+@in_own_pids
 def test_a_reborn_pid_is_not_the_start_ticks_that_ps_showed(
     over_ssh: Console, jobs: Jobs, newcomers: list[Reborn]
 ) -> None:
@@ -122,7 +122,7 @@ def newcomer_start(newcomer: Reborn) -> int:
     return start_ticks(newcomer.pid)
 
 
-@chooses_pids
+@in_own_pids
 def test_a_pid_reborn_while_the_operator_reads_the_plan(over_ssh: Console, jobs: Jobs, newcomers: list[Reborn]) -> None:
     job = sleeping(jobs)
     terminal = Terminal(over_ssh.argv("kill", job.pid), over_ssh.environment)
@@ -161,7 +161,7 @@ def test_only_a_typed_yes_goes_on(over_ssh: Console, jobs: Jobs) -> None:
     assert job.wait() == -signal.SIGKILL
 
 
-@chooses_pids
+@in_own_pids
 @pytest.mark.parametrize("action", ["kill", "pause", "stop"])
 async def test_a_member_of_the_set_reborn_elsewhere_is_spared(
     sshd: SshdServer, client_home: Path, jobs: Jobs, newcomers: list[Reborn], action: str
@@ -191,7 +191,7 @@ async def test_a_member_of_the_set_reborn_elsewhere_is_spared(
     assert newcomers[0].unharmed()
 
 
-@chooses_pids
+@in_own_pids
 async def test_a_member_reborn_while_an_action_runs_is_spared(
     sshd: SshdServer, client_home: Path, jobs: Jobs, newcomers: list[Reborn]
 ) -> None:

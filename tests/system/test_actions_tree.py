@@ -16,6 +16,7 @@ from tests.system.console_cli import Console
 from tests.system.job_trees import STORM, TREE
 from tests.system.jobs import MARK, Jobs, all_stopped, compile_c, ended, said, start_ticks, states, told, wait_for
 from tests.system.operator import until
+from tests.system.rebirth import in_own_pids
 from tests.system.sshd import SshdServer
 
 
@@ -128,6 +129,7 @@ def test_only_leaves_the_rest_alone(console: Console, jobs: Jobs, bystanders: Jo
     assert jobs.alive() == set(pids.values()) - {pids["session"]}
 
 
+@in_own_pids
 @pytest.mark.parametrize("how", ["fork", "vfork"])
 @pytest.mark.parametrize("action", ["pause", "kill"])
 def test_a_storm_of_forks(over_ssh: Console, jobs: Jobs, bystanders: Jobs, storm: Path, how: str, action: str) -> None:

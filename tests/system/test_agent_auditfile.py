@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
 from console.agent.auditfile import AuditFile
+from tests.system.specimens import wait_for
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -45,6 +48,30 @@ def test_appends_of_several_agents_are_never_mixed(tmp_path: Path) -> None:
     assert torn == 0
     for who in range(4):
         assert [record["n"] for record in records if record["who"] == str(who)] == list(range(40))
+
+
+def test_an_append_waits_for_the_record_of_another(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    failures: list[str] = []
+    with path.open("ab", buffering=0) as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        other.write(b'{"n":1,')
+        thread = threading.Thread(target=lambda: failures.append(AuditFile(str(path)).append({"n": 2})))
+        thread.start()
+        waiting = f":{path.stat().st_ino} "
+        wait_for(
+            lambda: not thread.is_alive() or waiting in "".join(_blocked_locks()),
+            "the append waits for the lock",
+        )
+        other.write(b'"m":1}\n')
+        fcntl.flock(other, fcntl.LOCK_UN)
+        thread.join(60.0)
+    assert failures == [""]
+    assert path.read_bytes() == b'{"n":1,"m":1}\n{"n":2}\n'
+
+
+def _blocked_locks() -> list[str]:
+    return [line for line in Path("/proc/locks").read_text().splitlines() if "->" in line]
 
 
 @pytest.mark.parametrize("room", [1, 100, 4000])

@@ -117,6 +117,22 @@ def test_a_psutil_that_fails_takes_nothing_else_down(start_agent: Callable[..., 
     assert event["cores"] == os.cpu_count()
 
 
+def test_the_first_figure_has_a_baseline_of_its_own(start_agent: Callable[..., RawAgent]) -> None:
+    counting = (
+        "from types import SimpleNamespace as N\ncalls = []\n"
+        "def cpu_percent(_):\n    calls.append(1)\n    return 10.0 * len(calls)\n"
+        "def virtual_memory(): return N(total=10, available=4)\n"
+        "def swap_memory(): return N(used=1, total=2)\n"
+        "def net_io_counters(pernic): return {'lo': N(bytes_recv=9, bytes_sent=9)}\n"
+    )
+    agent = start_agent(extra_modules={"psutil": counting})
+    agent.start()
+    event = agent.event(protocol.GAUGES)
+    # psutil's first figure is the average since the machine was started.
+    assert event["cpu_percent"] == 20.0
+    assert (event["memory_used_bytes"], event["swap_used_bytes"], event["missing"]) == (6, 1, {})
+
+
 def test_a_disk_that_does_not_answer_is_told_and_holds_up_nothing(
     sampling: Callable[..., Gauges], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -150,6 +151,8 @@ def test_a_console_that_does_not_read_holds_up_no_signal(
     mute.send_signal(plan, action_id="killed")
     wait_for(lambda: state_of(victim.pid) in ("Z", "gone"), "the kill is carried out")
     wait_for(lambda: "result" in {record["record"] for record in audit_records(client_home)}, "its result is on disk")
+    since = time.monotonic()
+    wait_for(lambda: time.monotonic() > since + 2.0, "ten samples could have been taken")
     # What it had to say is still there once somebody reads, in order, and then comes fresh data.
     mute.resume_reading()
     outcome = mute.until(lambda message: message.get("ok", {}).get("action_id") == "killed", "the outcome")["ok"]

@@ -142,7 +142,7 @@ async def test_a_busy_process_shows_its_cpu(specimens: Specimens) -> None:
         used, since = sum(oracle.cpu_times()[:2]), link.state.t
         await until(lambda: link.state.t > since + 2.0, "two seconds of figures")
         percent = 100.0 * (sum(oracle.cpu_times()[:2]) - used) / (link.state.t - since)
-        assert sum(figures) / len(figures) == pytest.approx(percent, rel=0.3, abs=10.0)
+        assert sum(figures) / len(figures) == pytest.approx(percent, rel=0.3, abs=20.0)
         assert max(figures) <= 130.0, "one thread has one core"
 
 
