@@ -36,7 +36,11 @@ class Member:
             pidfds.Ended: there is no such process any more.
         """
         self.handle = pidfds.Handle(self.key[0])
-        found = pidfds.differences(self.handle, self.key, uid, digest, self._context.secret)
+        try:
+            found = pidfds.differences(self.handle, self.key, uid, digest, self._context.secret)
+        except pidfds.Ended:
+            self.close()
+            raise
         if not found:
             self.argv = self._context.shown_argv(procfs.read_cmdline(self.key[0]) or b"")
             credentials = procfs.read_credentials(self.key[0])
@@ -76,6 +80,8 @@ class Member:
         """Note the end of the process if it has ended; a zombie has."""
         if not self.ended():
             return False
+        # What has ended needs no handle any more: in a storm of forks thousands end while one action runs.
+        self.close()
         state = pidfds.group_state(self.key)
         self.verify("Z" if state == "Z" else "gone", "waits for its parent to collect it" if state == "Z" else "")
         return True

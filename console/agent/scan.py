@@ -13,6 +13,8 @@ class Scan:
 
     def __init__(self) -> None:
         self.live: Dict[int, Kin] = {}
+        self.vanished = 0
+        """How many pids of the last reading, new to it, were gone before they could be read."""
         self._last_pid: Optional[int] = None
 
     def refresh(self) -> Dict[int, Kin]:
@@ -25,11 +27,13 @@ class Scan:
         whole = self._last_pid is None or last is None or last < self._last_pid
         self._last_pid = last
         live: Dict[int, Kin] = {}
+        self.vanished = 0
         for pid in procfs.list_pids():
             known = None if whole else self.live.get(pid)
             if known is None:
                 stat = procfs.read_stat(pid)
                 if stat is None:
+                    self.vanished += 1
                     continue
                 known = Kin(pid, stat.start_ticks, stat.ppid, stat.pgid, stat.session)
             live[pid] = known

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from typing import Any, Callable, Dict, List, Optional, Sequence
 
-from console.agent import pidfds, plans, procfs, protocol
+from console.agent import pidfds, plans, procfs, protocol, vforks
 from console.agent.ancestry import Ancestry, Key, choose_set
 from console.agent.context import Context
 from console.agent.members import Member
@@ -19,6 +19,9 @@ from console.agent.scan import Scan
 STOPPED_WITHIN_S = 5.0
 """A process that does not read T by then sleeps in the kernel."""
 
+EXEC_WITHIN_S = 0.25
+"""So long a child that holds up its parent in vfork may run on, each time."""
+
 FREEZE_BEFORE_KILL_S = 1.0
 ENDS_WITHIN_S = 10.0
 """SIGKILL ends everything but a process stuck in the kernel."""
@@ -27,6 +30,9 @@ MAX_GRACE_S = 86400
 
 SHOWN_WHILE_RUNNING = 300
 """Characters of an argument vector in the events of a running action; its outcome has more."""
+
+QUIET_READINGS = 10
+"""After so many readings in a row without a new member, pids that vanish are taken for somebody else's."""
 
 ROUNDS = 400
 """A set that still grows after so many rounds outruns us; it is said, not hidden."""
@@ -66,6 +72,9 @@ class Action:
         self._left: List[Dict[str, Any]] = []
         self._told = 0.0
         self._phase = "checking"
+        self._quiet = 0
+        self._settled = True
+        """False when the last reading still found something new: then the set was not complete."""
 
     def run(self) -> Dict[str, Any]:
         """Carry the action out and return its outcome; the audit file has the intent before the first signal."""
@@ -142,9 +151,13 @@ class Action:
             if member.state_after == "Z":
                 # Its parent may have collected it meanwhile.
                 member.verify_end()
-        ok = all(member.verified for member in self._members.values())
+        ok = all(member.verified for member in self._members.values()) and self._settled
         return self._outcome(
-            ok, gpu_bytes_before=before, gpu_bytes_after=after, gpu_holders=self._gpu_holders(before, after)
+            ok,
+            note="" if self._settled else "processes are born into the set faster than they can be held: repeat it",
+            gpu_bytes_before=before,
+            gpu_bytes_after=after,
+            gpu_holders=self._gpu_holders(before, after),
         )
 
     # pause, resume, stop, kill
@@ -170,6 +183,9 @@ class Action:
         deadline = time.monotonic() + within_s
         pause_s = 0.0005
         for _ in range(ROUNDS):
+            for member in self._members.values():
+                if not member.verified:
+                    member.verify_end()
             waiting = [m for m in self._alive() if not _stopped(m)]
             grown = self._adopt("SIGSTOP")
             self._tell()
@@ -177,9 +193,28 @@ class Action:
                 return
             if time.monotonic() > deadline:
                 return
-            if not grown:
+            # Before a kill it may as well stay: in vfork nobody forks, and SIGKILL reaches it there.
+            if not grown and not (self.action == protocol.PAUSE and self._let_exec(waiting)):
                 time.sleep(pause_s)
                 pause_s = min(pause_s * 1.6, 0.05)
+
+    def _let_exec(self, waiting: List[Member]) -> bool:
+        """Let the stopped children run to their exec that hold up a parent in vfork; return whether there were any."""
+        parents = [m.key[0] for m in waiting if vforks.waits_for_exec(m.key[0])]
+        stopped = [m for m in self._alive() if parents and pidfds.group_state(m.key) == "T"]
+        let_go: List[Member] = []
+        for parent in parents:
+            children = [m for m in stopped if _parent_of(m.key) == parent]
+            early = vforks.before_exec(parent, [m.key[0] for m in children])
+            let_go += [m for m in children if m.key[0] in early]
+        for member in let_go:
+            member.send("SIGCONT")
+        deadline = time.monotonic() + EXEC_WITHIN_S
+        while let_go and time.monotonic() < deadline and any(map(vforks.waits_for_exec, parents)):
+            time.sleep(0.001)
+        for member in let_go:
+            member.send("SIGSTOP")
+        return bool(let_go)
 
     def _resume(self) -> None:
         self._context.pauses.end(self._members)
@@ -232,10 +267,14 @@ class Action:
 
     # the set
 
-    def _adopt(self, send: Optional[str]) -> int:
-        """Take in what was born into the set since the last reading, send it ``send`` if given; return how many."""
+    def _adopt(self, send: Optional[str]) -> bool:
+        """Take in what was born into the set since the last reading, and send it ``send`` if given.
+
+        Returns whether something may still move. A lineage that forks and exits faster than it is read shows only as
+        pids that were gone before they could be; so do processes that are none of ours, hence the patience with these.
+        """
         if self.scope == protocol.ONLY:
-            return 0
+            return False
         live = self._scan.refresh()
         self._ancestry.observe(live)
         # Members that ended are members still: their children and sessions belong to the set.
@@ -247,14 +286,18 @@ class Action:
             member = Member(self._context, key, self._started, added=True)
             try:
                 if member.open():
+                    member.close()
                     continue
             except (pidfds.Ended, OSError):
+                grown += 1
                 continue
             self._members[key] = member
             grown += 1
             if send:
                 member.send(send)
-        return grown
+        self._quiet = 0 if grown else self._quiet + 1
+        self._settled = self._quiet >= (QUIET_READINGS if self._scan.vanished else 1)
+        return not self._settled
 
     def _alive(self) -> List[Member]:
         return [member for member in self._members.values() if not member.ended()]
@@ -367,6 +410,11 @@ def _stopped(member: Member) -> bool:
         return True
     member.verified = False
     return member.verify_end()
+
+
+def _parent_of(key: Key) -> int:
+    stat = procfs.read_stat(key[0])
+    return stat.ppid if stat is not None and stat.start_ticks == key[1] else 0
 
 
 def _running(member: Member) -> bool:

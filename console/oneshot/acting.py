@@ -14,7 +14,7 @@ from console.host.link import HostLink
 from console.host.outcome_text import headline, outcome_lines
 from console.host.plan_text import plan_lines
 from console.oneshot.hosts import connected, gpus_known
-from console.oneshot.terminal import confirm, interactive, say, show, show_json, width
+from console.oneshot.terminal import confirmed, interactive, say, show, show_json, width
 
 FATE_WITHIN_S = 60.0
 """So long a broken link is waited for, to learn what became of the action."""
@@ -40,7 +40,7 @@ async def _run(arguments: argparse.Namespace) -> int:
         if not arguments.yes:
             for line in plan_lines(plan, width()):
                 say(line)
-            if not await asyncio.to_thread(confirm, "Do it?"):
+            if not await confirmed("Do it?"):
                 say("Cancelled: nothing was sent.")
                 return REFUSED
         return await _carry_out(link, plan, arguments.json)

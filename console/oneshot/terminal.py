@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import getpass
 import json
+import os
 import shutil
 import sys
-from collections.abc import Iterable
-from typing import Any
+import termios
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar
 
 from console.agent.protocol import printable
 from console.host.prompts import HostKeyQuestion
 
 MIN_WIDTH = 60
+
+T = TypeVar("T")
 
 
 def interactive() -> bool:
@@ -66,21 +72,65 @@ class TerminalPrompts:
         say(
             "Compare it with what the host's own console prints for `ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub`."
         )
-        return await asyncio.to_thread(confirm, f"Trust it and store it in {question.store_path}?")
+        return await confirmed(f"Trust it and store it in {question.store_path}?")
 
     async def secret(self, title: str, prompt: str, *, echo: bool = False) -> str | None:
         """Return what the operator types; None where nobody can be asked."""
         if not interactive():
             return None
         say(printable(title))
-        return await asyncio.to_thread(_read_secret, printable(prompt).rstrip(": ") + ": ", echo)
+        asked = printable(prompt).rstrip(": ") + ": "
+        with _terminal_as_it_was():
+            return await _unless_interrupted(lambda: _read_secret(asked, echo))
 
 
-def confirm(question: str) -> bool:
+async def confirmed(question: str) -> bool:
     """Return True only for a typed yes."""
     sys.stderr.write(f"{question} Type yes to go on: ")
     sys.stderr.flush()
-    return sys.stdin.readline().strip().lower() == "yes"
+    return (await _unless_interrupted(_read_line)).strip().lower() == "yes"
+
+
+async def _unless_interrupted(read: Callable[[], T]) -> T:
+    """Return what ``read`` returns; Ctrl+C ends the wait for it at once.
+
+    A thread of an executor would be waited for at the end, until the operator presses Enter after all.
+    """
+    loop = asyncio.get_running_loop()
+    answer: asyncio.Future[T] = loop.create_future()
+
+    def settle(value: T) -> None:
+        if not answer.done():
+            answer.set_result(value)
+
+    def work() -> None:
+        value = read()
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            loop.call_soon_threadsafe(settle, value)
+
+    threading.Thread(target=work, name="terminal", daemon=True).start()
+    return await answer
+
+
+@contextlib.contextmanager
+def _terminal_as_it_was() -> Iterator[None]:
+    """Give back the terminal with its echo, however the body ends."""
+    before = termios.tcgetattr(sys.stdin)
+    try:
+        yield
+    finally:
+        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
+
+
+def _read_line() -> str:
+    # Not sys.stdin: a thread that waits in it holds a lock which the interpreter needs at its end.
+    line = b""
+    while not line.endswith(b"\n"):
+        piece = os.read(sys.stdin.fileno(), 4096)
+        if not piece:
+            break
+        line += piece
+    return line.decode("utf-8", "replace")
 
 
 def _read_secret(prompt: str, echo: bool) -> str | None:
@@ -88,7 +138,7 @@ def _read_secret(prompt: str, echo: bool) -> str | None:
         if echo:
             sys.stderr.write(prompt)
             sys.stderr.flush()
-            return sys.stdin.readline().rstrip("\n")
+            return _read_line().rstrip("\n")
         return getpass.getpass(prompt)
     except (EOFError, KeyboardInterrupt):
         return None

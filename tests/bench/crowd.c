@@ -93,8 +93,8 @@ int main(int count, char **arguments) {
         }
         return 0;
     }
-    announce();
     if (!strcmp(arguments[1], "family") && count == 5) family(arguments[2], atoi(arguments[3]), atoi(arguments[4]));
+    announce();
     if (!strcmp(arguments[1], "work")) work();
     for (;;) pause();
 }

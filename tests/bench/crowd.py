@@ -43,7 +43,11 @@ class Crowd:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
-        self._wait_for_all()
+        try:
+            self._wait_for_all()
+        except BaseException:
+            self.close()
+            raise
 
     def _wait_for_all(self) -> None:
         assert self._root.stdout is not None

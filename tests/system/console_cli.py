@@ -8,6 +8,7 @@ import pty
 import select
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -101,6 +102,17 @@ class Terminal:
     def type(self, text: str) -> None:
         """Type a line."""
         os.write(self._fd, text.encode() + b"\n")
+
+    def echoes(self) -> bool:
+        """Return whether the terminal shows what is typed."""
+        return bool(termios.tcgetattr(self._fd)[3] & termios.ECHO)
+
+    def wait_for_echo(self, on: bool) -> None:
+        """Return once what is typed is shown, or is not."""
+        deadline = time.monotonic() + DEADLINE_S
+        while self.echoes() is not on:
+            assert time.monotonic() < deadline, "the terminal's echo does not change"
+            time.sleep(0.01)
 
     def finish(self) -> int:
         """Read on to the end and return the exit code."""

@@ -122,7 +122,7 @@ int main(int argc, char **argv) {
         pid_t child = by_vfork ? vfork() : fork();
         if (child == 0) {
             if (by_vfork) {
-                nap(5); /* a big program, an exec over NFS: the parent stands still in the kernel meanwhile */
+                nap(100); /* an exec over NFS: the parent stands still in the kernel meanwhile */
                 execlp("sleep", "sleep", seconds, (char *)NULL);
                 _exit(127);
             }

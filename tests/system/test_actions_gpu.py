@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
@@ -127,7 +127,7 @@ async def test_related_holders_are_offered_and_never_added(
 ) -> None:
     folder = jobs.folder
     main = jobs.sleeper(start_new_session=True, cwd=folder)
-    time.sleep(0.05)  # a start is counted in hundredths of a second
+    await asyncio.sleep(0.05)  # a start is counted in hundredths of a second
     later = jobs.sleeper(start_new_session=True, cwd=folder)
     elsewhere = jobs.python("input()", start_new_session=True, cwd="/")
     scenario.add(*[f"gpu 2 proc {job.pid} {GIB}" for job in (main, later, elsewhere)])

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from dataclasses import replace
 from pathlib import Path
 
 from console.agent.auditfile import AuditFile
 from console.host.action_run import ActionRun
 from console.host.actions import fate_of
-from tests.system.agent_link import link_over_ssh, plan_for, up
+from tests.system.agent_link import PATIENT, link_over_ssh, plan_for, up
 from tests.system.jobs import Jobs, ended, said, wait_for
 from tests.system.operator import until
 from tests.system.sshd import SshdServer
@@ -90,6 +91,32 @@ async def test_a_request_that_the_network_swallowed_was_never_sent(
         # The first bytes got through before the freeze: then the host knows what it did.
         assert run.outcome.targets[0].pid == job.pid
         wait_for(lambda: ended(job.pid), "it was killed")
+
+
+async def test_what_happened_behind_a_silent_network_is_told_later(
+    sshd: SshdServer, client_home: Path, jobs: Jobs, tmp_path: Path
+) -> None:
+    """The network swallows everything while the host goes on: the job ends, and the old agent writes that down."""
+    told = tmp_path / "told"
+    job = jobs.python(COUNTING, told, start_new_session=True)
+    assert said(job) == "on"
+    async with TcpProxy(sshd.port) as proxy:
+        pace = replace(PATIENT, ping_every_s=0.05, ping_deadline_s=1.0)
+        async with up(link_over_ssh(sshd, port=proxy.port, pace=pace)) as link:
+            run = ActionRun(link, await plan_for(link, "stop", job.pid, grace_s=60.0), retry_s=0.01)
+            acting = asyncio.create_task(run.run())
+            await until(lambda: run.outcome.phase == "waiting" and told.read_text(), "the TERM has arrived")
+            proxy.freeze()
+            job.kill()
+            job.wait()
+            await until(lambda: len(records(sshd)) == 2, "the agent has written the result")
+            await until(lambda: run.trouble, "the console notices the silence")
+            assert not run.finished
+            proxy.thaw()
+            await acting
+    assert (run.outcome.phase, run.outcome.ok, run.trouble) == ("done", True, "")
+    assert [(t.pid, t.sent, t.state_after) for t in run.outcome.targets] == [(job.pid, "SIGTERM", "gone")]
+    assert told.read_text() == "TERM\n"
 
 
 async def test_the_fate_of_what_never_was(sshd: SshdServer, client_home: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import time
 from collections.abc import Iterator
@@ -43,31 +44,35 @@ def table() -> Iterator[ProcessTable]:
     made.close()
 
 
-def expected(process: psutil.Process) -> dict[str, Any]:
+def expected(pid: int) -> dict[str, Any] | None:
     """Return the fields of a row that do not change by running alone, as psutil and the kernel tell them."""
     try:
-        exe = process.exe() or None
-    except psutil.AccessDenied:
-        exe = None
+        # A new one each time: psutil remembers what it has read.
+        process = psutil.Process(pid)
+        return {
+            "pid": pid,
+            "ppid": process.ppid(),
+            "pgid": os.getpgid(pid),
+            "session": os.getsid(pid),
+            "uid": process.uids().real,
+            "user": process.username(),
+            "argv": process.cmdline(),
+            # psutil completes a name that the kernel cut at 15 bytes.
+            "comm": process.name()[:15],
+            # It also strips what the kernel appends to the name of a deleted file.
+            "exe": _exe(process),
+            # Its clock of the boot is read at another moment: only the seconds can be the same.
+            "started_at": process.create_time(),
+        }
+    except (psutil.NoSuchProcess, ProcessLookupError):
+        return None
+
+
+def _exe(process: psutil.Process) -> str | None:
     try:
-        group, session = os.getpgid(process.pid), os.getsid(process.pid)
-    except ProcessLookupError:
-        raise psutil.NoSuchProcess(process.pid) from None
-    return {
-        "pid": process.pid,
-        "ppid": process.ppid(),
-        "pgid": group,
-        "session": session,
-        "uid": process.uids().real,
-        "user": process.username(),
-        "argv": process.cmdline(),
-        # psutil completes a name that the kernel cut at 15 bytes.
-        "comm": process.name()[:15],
-        # It also strips what the kernel appends to the name of a deleted file.
-        "exe": exe,
-        # Its clock of the boot is read at another moment: only the seconds can be the same.
-        "started_at": process.create_time(),
-    }
+        return process.exe() or None
+    except psutil.AccessDenied:
+        return None
 
 
 def like_psutil(row: dict[str, Any]) -> dict[str, Any]:
@@ -93,29 +98,35 @@ def sampled(table: ProcessTable, pid: int) -> dict[str, Any]:
 
 
 def test_the_whole_table_of_this_machine(table: ProcessTable) -> None:
-    compared = 0
-    for process in psutil.process_iter():
-        try:
-            compared += compare(table, process)
-        except psutil.NoSuchProcess:
-            continue
-    assert compared >= 3
-    assert sampled(table, os.getpid())["cgroup"] == procfs.read_cgroup(os.getpid())
+    everyone = set(psutil.pids())
+    compared = compare(table, everyone)
+    assert compared >= {os.getpid(), os.getppid()} & everyone
+    assert len(compared) >= len(everyone & set(psutil.pids())) * 0.8
+    assert row_of(table, os.getpid())["cgroup"] == procfs.read_cgroup(os.getpid())
 
 
-def compare(table: ProcessTable, process: psutil.Process) -> bool:
-    """Compare the row of one process with psutil; False when it was never the same before and after the reading."""
-    for _ in range(20):
-        before = expected(process)
+def compare(table: ProcessTable, pids: set[int]) -> set[int]:
+    """Compare rows with psutil; return the pids that psutil read alike before and after the table did."""
+    compared: set[int] = set()
+    for _ in range(5):
+        left = pids - compared
+        before = {pid: expected(pid) for pid in left}
         table.sample()
-        after = expected(process)
-        row = next((row for row in table.rows() if row["pid"] == process.pid), None)
-        if before == after and row is not None:
-            if any("•" in arg for arg in row["argv"]):
-                after["argv"] = row["argv"]
-            assert like_psutil(row) == {**after, "started_at": pytest.approx(after["started_at"], abs=1.5)}
-            return True
-    return False
+        rows = {row["pid"]: dict(row) for row in table.rows()}
+        for pid in left:
+            after = expected(pid)
+            if after is None or before[pid] != after or pid not in rows:
+                continue
+            if any("•" in arg for arg in rows[pid]["argv"]):
+                after["argv"] = rows[pid]["argv"]
+            if rows[pid]["kernel"]:
+                # The kernel appends what its worker is about right now.
+                after["comm"], rows[pid]["comm"] = (re.split("[-+]", c)[0] for c in (after["comm"], rows[pid]["comm"]))
+            assert like_psutil(rows[pid]) == {**after, "started_at": pytest.approx(after["started_at"], abs=1.5)}
+            compared.add(pid)
+        if compared == pids:
+            break
+    return compared
 
 
 def test_start_times_are_ticks_after_each_other(table: ProcessTable, specimens: Specimens) -> None:
@@ -151,7 +162,7 @@ def test_odd_names_do_not_shift_the_fields(table: ProcessTable, specimens: Speci
     row = sampled(table, process.pid)
     assert os.fsencode(row["comm"]) == name
     assert row["state"] == "S"
-    assert compare(table, psutil.Process(process.pid))
+    assert compare(table, {process.pid}) == {process.pid}
 
 
 def test_states_threads_and_memory(table: ProcessTable, specimens: Specimens) -> None:
@@ -199,25 +210,27 @@ def test_the_cpu_of_a_busy_process(table: ProcessTable, specimens: Specimens, mo
 
 
 def test_processes_that_come_and_go_while_they_are_read(
-    table: ProcessTable, specimens: Specimens, tmp_path: Path
+    table: ProcessTable, specimens: Specimens, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     flag = tmp_path / "go-on"
     flag.touch()
-    storm = specimens.start(["/bin/sh", "-c", f"while [ -e '{flag}' ]; do (:) & (:) & (:) & wait; done"])
-    samples, seen = 0, set()
+    storm = specimens.start(["/bin/sh", "-c", f"while [ -e '{flag}' ]; do {'(:) & ' * 30} wait; done"])
+    vanished: list[int] = []
+    real = ProcessTable._add
 
-    def storm_was_seen() -> bool:
-        nonlocal samples
-        seen.update(row["pid"] for row in table.sample()["added"] if row["ppid"] == storm.pid)
-        samples += 1
-        return samples >= 20 and len(seen) >= 10
+    def add(table: ProcessTable, pid: int) -> dict[str, Any] | None:
+        row = real(table, pid)
+        if row is None:
+            vanished.append(pid)
+        return row
 
-    wait_for(storm_was_seen, "children are caught alive", 0.0)
+    monkeypatch.setattr(ProcessTable, "_add", add)
+    wait_for(lambda: table.sample() and len(vanished) >= 10, "ten vanish between the listing and the reading", 0.0)
     flag.unlink()
     assert storm.wait(60.0) == 0
     table.sample()
-    assert not seen & {row["pid"] for row in table.rows() if psutil.pid_exists(row["pid"]) is False}
     rows = {row["pid"] for row in table.rows()}
+    assert storm.pid not in rows
     assert rows >= {os.getpid(), os.getppid()}
     assert {kin.pid for kin in table.live.values()} == rows
 
