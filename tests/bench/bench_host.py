@@ -22,6 +22,8 @@ class BenchHost:
         self.nvml = nvml
         self.sshd = SshdServer(folder / "sshd", environment=nvml).start()
         self.proxy = CountingProxy(self.sshd.port)
+        self.address = f"{self.sshd.user}@127.0.0.1:{self.proxy.port}"
+        self.python = sys.executable
         self.home = folder / "operator"
         self._write_operator()
 
@@ -32,8 +34,8 @@ class BenchHost:
         known = self.sshd.known_hosts_line.split(" ", 1)[1]
         (self.home / ".ssh/known_hosts").write_text(f"[127.0.0.1]:{self.proxy.port} {known}")
         settings = {
-            "address": f"{self.sshd.user}@127.0.0.1:{self.proxy.port}",
-            "python": sys.executable,
+            "address": self.address,
+            "python": self.python,
             "identity_files": [str(self.sshd.client_key_path)],
         }
         lines = [f"{name} = {json.dumps(value)}" for name, value in settings.items()]

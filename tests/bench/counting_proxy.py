@@ -8,7 +8,7 @@ import threading
 
 
 class CountingProxy:
-    """Forwards 127.0.0.1:``port`` to ``target_port``; ``to_host`` and ``to_console`` count bytes as they are on the wire."""
+    """Forwards 127.0.0.1:``port`` to ``target_port``; ``to_host`` and ``to_console`` count bytes on the wire."""
 
     def __init__(self, target_port: int) -> None:
         self.to_host = 0

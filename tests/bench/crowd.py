@@ -64,6 +64,10 @@ class Crowd:
         """Return the pids of the sessions' leaders."""
         return [child.pid for child in psutil.Process(self._root.pid).children()]
 
+    def member(self) -> int:
+        """Return the pid of one that leads nothing and has no children."""
+        return psutil.Process(self.leaders()[0]).children()[-1].pid
+
     def close(self) -> None:
         """End all of them."""
         self._root.communicate()

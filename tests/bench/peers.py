@@ -65,5 +65,3 @@ def start_peers(peers: list[Peer], environment: Mapping[str, str]) -> dict[str, 
 def compared(cpu: Mapping[str, float], ours: float, title: str) -> tuple[str, float, str] | None:
     """Return the row that says how many times ``ours`` a peer takes; None when it was not measured."""
     return (f"… of what {title} takes", 100.0 * ours / cpu[title], "%") if cpu.get(title) else None
-
-

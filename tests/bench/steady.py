@@ -46,6 +46,8 @@ def measure_steady(host: BenchHost) -> Steady:
         watched = {title: psutil.Process(terminal.process.pid) for title, terminal in terminals.items()}
         watched[AGENT] = agent_of(host)
         watched[SSHD] = psutil.Process(watched[AGENT].ppid())
+        shown = terminals[CONSOLE].text
+        assert "H100" in shown and "crowd" in shown, f"the dashboard does not show the GPUs and their owners: {shown}"
         windows = [_window(host, watched, terminals[CONSOLE]) for _ in range(WINDOWS)]
         ended = [title for title in watched if any(title not in window for window in windows)]
     finally:

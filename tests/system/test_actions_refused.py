@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +16,7 @@ from console.agent.context import Context
 from console.agent.signals import Action
 from console.host.actions import plan_from_wire
 from tests.system.console_cli import Console, identity_of
-from tests.system.jobs import Jobs, said
+from tests.system.jobs import Jobs
 
 
 def refused(console: Console, *words: Any) -> str:
@@ -75,57 +72,6 @@ def test_a_set_that_holds_the_agent(over_ssh: Console) -> None:
     assert psutil.pid_exists(sshd["pid"])
 
 
-def test_a_process_of_another_user(jobs: Jobs, tmp_path: Path) -> None:
-    """The agent runs as an ordinary user here and is asked to act on a process of this test's user."""
-    setpriv = shutil.which("setpriv")
-    if os.getuid() != 0 or setpriv is None:
-        context = Context(AuditFile(str(tmp_path / "audit.jsonl")), lambda event: None)
-        plan = plans.make_plan(context, protocol.PAUSE, protocol.ONLY, [identity_of(1)])
-        assert plan["refusal"]
-        return
-    job = jobs.sleeper()
-    home = tmp_path / "home"
-    home.mkdir(mode=0o777)
-    home.chmod(0o777)
-    script = (
-        "import sys, json; sys.path.insert(0, sys.argv[1]); sys.dont_write_bytecode = True\n"
-        "from console.agent import plans\nfrom console.agent.auditfile import AuditFile\n"
-        "from console.agent.context import Context\n"
-        "context = Context(AuditFile(sys.argv[2]), lambda event: None)\n"
-        "print(json.dumps(plans.make_plan(context, 'kill', 'tree', [(context.boot_id, *map(int, sys.argv[3:]))])))\n"
-    )
-    root = Path(plans.__file__).parents[2]
-    copy = tmp_path / "code"
-    shutil.copytree(root / "console", copy / "console", ignore=shutil.ignore_patterns("__pycache__"))
-    for folder in (tmp_path, *tmp_path.parents):
-        if folder.stat().st_uid == 0 and folder != Path("/") and "pytest" in str(folder):
-            folder.chmod(folder.stat().st_mode | 0o055)
-    _, pid, start = identity_of(job.pid)
-    python = "/usr/bin/python3" if Path("/usr/bin/python3").exists() else sys.executable
-    done = subprocess.run(
-        [
-            setpriv,
-            "--reuid=65534",
-            "--regid=65534",
-            "--clear-groups",
-            python,
-            "-c",
-            script,
-            copy,
-            home / "a.jsonl",
-            str(pid),
-            str(start),
-        ],
-        capture_output=True,
-        text=True,
-        cwd="/",
-    )
-    assert done.returncode == 0, done.stderr
-    assert '"refusal_kind": "uid"' in done.stdout
-    assert "connect as" in done.stdout
-    assert job.poll() is None
-
-
 def test_a_host_without_pidfd(jobs: Jobs, tmp_path: Path) -> None:
     job = jobs.sleeper()
     context = Context(AuditFile(str(tmp_path / "audit.jsonl")), lambda event: None)
@@ -141,17 +87,6 @@ def test_a_host_without_pidfd(jobs: Jobs, tmp_path: Path) -> None:
     outcome = Action(context, request).run()
     assert (outcome["phase"], outcome["refusal_kind"], outcome["ok"]) == ("refused", "pidfd", False)
     assert job.poll() is None
-
-
-def test_a_full_disk_does_not_stop_a_kill_and_is_told(here: Console, jobs: Jobs) -> None:
-    """A file in the place of the audit file's folder cannot be written, whoever one is."""
-    job = jobs.sleeper(start_new_session=True)
-    folder = here.audit_file().parent
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    folder.write_text("not a folder")
-    outcome = here.act("kill", job.pid)
-    assert "could not be written" in outcome["audit"]
-    assert said(job) == ""
 
 
 @pytest.mark.parametrize(
