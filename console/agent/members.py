@@ -69,6 +69,11 @@ class Member:
         self.sent.append(name)
         return True
 
+    def send_to_group(self, name: str) -> None:
+        """Send a signal to the process group that it leads, if any: all of that belongs to the set with it."""
+        if self.handle is not None:
+            self.handle.send_to_group(getattr(signal, name))
+
     def verify(self, state: str, reason: str = "") -> None:
         """Note that the wanted effect was seen."""
         if not self.verified:

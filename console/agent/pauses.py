@@ -106,7 +106,7 @@ def _recalled(records: List[Dict[str, Any]], key: Key, boot_id: str) -> Optional
             last = record
     if last is None or last.get("action") != protocol.PAUSE:
         return None
-    return _pause(key, float(last.get("at", 0.0)), str(last.get("operator", "")), str(last.get("action_id", "")))
+    return _pause(key, _at(last), str(last.get("operator", "")), str(last.get("action_id", "")))
 
 
 def _alert(
@@ -121,7 +121,7 @@ def _alert(
         # Stopped by a shell, a debugger or a profiler: their business, and no promise of ours was broken.
         return []
     for record in records:
-        if record.get("action") in _WAKING and record.get("at", 0.0) >= pause["since"] and _names(record, key, boot_id):
+        if record.get("action") in _WAKING and _at(record) >= pause["since"] and _names(record, key, boot_id):
             return []
     command = now[1] if now else "its command is gone with it"
     if now is None or now[0] in "ZX":
@@ -138,4 +138,12 @@ def _pause(key: Key, since: float, by: str, action_id: str) -> Dict[str, Any]:
 def _names(record: Dict[str, Any], key: Key, boot_id: str) -> bool:
     if record.get("boot_id") != boot_id:
         return False
-    return any(t.get("pid") == key[0] and t.get("start_ticks") == key[1] for t in record.get("targets", ()))
+    targets = record.get("targets")
+    rows = [row for row in targets if isinstance(row, dict)] if isinstance(targets, list) else []
+    return any(row.get("pid") == key[0] and row.get("start_ticks") == key[1] for row in rows)
+
+
+def _at(record: Dict[str, Any]) -> float:
+    """Return when a record was written; anybody can put a line into the file, so it may be no number."""
+    moment = record.get("at")
+    return float(moment) if isinstance(moment, (int, float)) else 0.0

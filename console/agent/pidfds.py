@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import signal
@@ -12,6 +13,9 @@ from console.agent.ancestry import Key
 from console.agent.procs import argv_digest
 
 _DEAD_STATES = frozenset("ZXx")
+
+_PROCESS_GROUP = 4
+"""PIDFD_SIGNAL_PROCESS_GROUP of linux/pidfd.h, Linux 6.9."""
 
 
 class Ended(Exception):
@@ -58,6 +62,15 @@ class Handle:
             PermissionError: it is not ours to signal.
         """
         signal.pidfd_send_signal(self.fd, signal.Signals(number))
+
+    def send_to_group(self, number: int) -> None:
+        """Send a signal to the process group that is led by this process, or was before it ended.
+
+        The kernel does that to all at once, while no one of them can fork. Nothing happens when it leads no group, and
+        on kernels that cannot do it.
+        """
+        with contextlib.suppress(OSError):
+            signal.pidfd_send_signal(self.fd, signal.Signals(number), None, _PROCESS_GROUP)
 
     def close(self) -> None:
         """Let go of the process."""

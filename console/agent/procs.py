@@ -110,11 +110,6 @@ class ProcessTable:
         entry = self._entries.get(key[0])
         return entry.row if entry is not None and entry.start_ticks == key[1] else None
 
-    def start_ticks_of(self, pid: int) -> Optional[int]:
-        """Return the start of the process that held ``pid`` in the last sample; safe from any thread."""
-        entry = self._entries.get(pid)
-        return entry.start_ticks if entry is not None else None
-
     def sample(
         self, on_added: Optional[Callable[[List[Dict[str, Any]]], None]] = None, chunk: int = 400
     ) -> Dict[str, Any]:

@@ -180,6 +180,9 @@ class Action:
         """Stop every member, then what they bore meanwhile, until all are stopped and a reading shows nothing new."""
         for member in self._alive():
             member.send("SIGSTOP")
+            if self.scope == protocol.TREE:
+                # A lineage that forks and exits faster than /proc is read cannot get out of a group.
+                member.send_to_group("SIGSTOP")
         deadline = time.monotonic() + within_s
         pause_s = 0.0005
         for _ in range(ROUNDS):
@@ -295,6 +298,7 @@ class Action:
             grown += 1
             if send:
                 member.send(send)
+                member.send_to_group(send)
         self._quiet = 0 if grown else self._quiet + 1
         self._settled = self._quiet >= (QUIET_READINGS if self._scan.vanished else 1)
         return not self._settled
