@@ -23,11 +23,18 @@ class Pauses:
         self._records = records
         self._lock = threading.Lock()
         self._by_key: Dict[Key, Dict[str, Any]] = {}
+        self._expected: Dict[Key, Tuple[str, str]] = {}
         self._told: Dict[Key, Dict[str, Any]] = {}
+
+    def expect(self, keys: Iterable[Key], by: str, action_id: str) -> None:
+        """Know who stops ``keys`` before the first of them is seen stopped; :meth:`begin` follows."""
+        with self._lock:
+            self._expected = dict.fromkeys(keys, (by, action_id))
 
     def begin(self, keys: Iterable[Key], by: str, action_id: str, wall: float) -> None:
         """Remember that ``keys`` were stopped and verified through an action."""
         with self._lock:
+            self._expected = {}
             for key in keys:
                 self._by_key[key] = _pause(key, wall, by, action_id)
 
@@ -71,7 +78,9 @@ class Pauses:
             woken = [
                 (key, pause)
                 for key, pause in self._by_key.items()
-                if states.get(key, ("", ""))[0] not in _STOPPED and (tracked is None or key in tracked)
+                if states.get(key, ("", ""))[0] not in _STOPPED
+                and (tracked is None or key in tracked)
+                and key not in self._expected
             ]
             unknown = [key for key in stopped if self._unexplained(key, wall)]
         records = self._records() if woken or unknown else []
@@ -81,7 +90,8 @@ class Pauses:
             for key in unknown:
                 if self._unexplained(key, wall):
                     since = self._by_key[key]["since"] if key in self._by_key else wall
-                    self._by_key[key] = _recalled(records, key, self._boot_id) or _pause(key, since, "", "")
+                    recalled = _recalled(records, key, self._boot_id)
+                    self._by_key[key] = recalled or _pause(key, since, *self._expected.get(key, ("", "")))
             current = list(self._by_key.values()) if self._by_key != self._told else None
             self._told = dict(self._by_key)
         alerts = [

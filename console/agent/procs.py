@@ -99,6 +99,8 @@ class ProcessTable:
         self._cpu_from = 0.0
         self._cpu_due = False
         self._just_ended: Set[int] = set()
+        self._ours_now: Optional[Set[Key]] = None
+        self._uptime_s = procfs.uptime_s()
         self._boot_time = procfs.boot_time()
         self._fd_limit = _raise_fd_limit()
         self._sched_works = _schedstat_works()
@@ -119,6 +121,7 @@ class ProcessTable:
         """
         self._now = time.monotonic()
         self._cpu_due = self._now - self._cpu_from >= CPU_WINDOW_S
+        self._ours_now = None
         present = procfs.list_pids()
         entries = self._entries
         gone = list(entries.keys() - set(present))
@@ -218,7 +221,7 @@ class ProcessTable:
         entry.cpu_since = self._now
         entry.stack = stat.stack
         entry.argv_raw = raw
-        if not self._samples and procfs.uptime_s() - stat.start_ticks / procfs.CLK_TCK > RESTLESS_SAMPLES:
+        if not self._samples and self._uptime_s - stat.start_ticks / procfs.CLK_TCK > RESTLESS_SAMPLES:
             entry.seen = RESTLESS_SAMPLES
         entry.row = {
             "pid": pid,
@@ -231,12 +234,18 @@ class ProcessTable:
             "cgroup": procfs.read_cgroup(pid),
             "started_at": round(self._boot_time + stat.start_ticks / procfs.CLK_TCK, 2),
             "kernel": stat.kernel,
-            "ours": (pid, stat.start_ticks) in self._ours(),
+            "ours": self._is_ours((pid, stat.start_ticks)),
         }
         entry.row.update(_volatile(stat))
         entry.row.update(self._argv_fields(raw))
         self._entries[pid] = entry
         return entry.row
+
+    def _is_ours(self, key: Key) -> bool:
+        if self._ours_now is None:
+            # Once a sample: it reads every ancestor, which for each new process would be half of its cost.
+            self._ours_now = self._ours()
+        return key in self._ours_now
 
     def _open(self, entry: _Entry) -> None:
         if 2 * len(self._entries) + 64 > self._fd_limit:

@@ -7,7 +7,7 @@ that pidfd → verify. All targets are compared before the first signal, so an a
 from __future__ import annotations
 
 import time
-from typing import Any, Callable, Dict, List, Optional, Sequence
+from typing import Any, Callable, Dict, List, Optional, Sequence, Set
 
 from console.agent import pidfds, plans, procfs, protocol, vforks
 from console.agent.ancestry import Ancestry, Key, choose_set
@@ -69,6 +69,8 @@ class Action:
         self._members: Dict[Key, Member] = {}
         self._scan = Scan()
         self._ancestry: Ancestry = context.ancestry().copy()
+        self._ended: Set[Key] = set()
+        """What had ended when it was found in the set."""
         self._left: List[Dict[str, Any]] = []
         self._told = 0.0
         self._phase = "checking"
@@ -163,6 +165,8 @@ class Action:
     # pause, resume, stop, kill
 
     def _pause(self) -> None:
+        by = self._context.operator or "?"
+        self._context.pauses.expect(self._members, by, self.action_id)
         self._freeze(STOPPED_WITHIN_S)
         roots = {(pid, start) for _, pid, start in self._roots}
         stopped = []
@@ -174,7 +178,7 @@ class Action:
             elif not member.verified and not member.verify_end():
                 member.unverified(_why_not_stopped(member.key))
         # From here on a wake-up that no console asked for is an alarm.
-        self._context.pauses.begin(stopped, self._context.operator or "?", self.action_id, time.time())
+        self._context.pauses.begin(stopped, by, self.action_id, time.time())
 
     def _freeze(self, within_s: float) -> None:
         """Stop every member, then what they bore meanwhile, until all are stopped and a reading shows nothing new."""
@@ -291,7 +295,12 @@ class Action:
                 if member.open():
                     member.close()
                     continue
-            except (pidfds.Ended, OSError):
+            except pidfds.Ended:
+                # New when first seen: it may have borne others. A paused parent does not collect it, so it stays.
+                grown += key not in self._ended
+                self._ended.add(key)
+                continue
+            except OSError:
                 grown += 1
                 continue
             self._members[key] = member

@@ -135,10 +135,13 @@ def states(pids: set[int]) -> dict[int, set[str]]:
     """Return pid → the state letters of all its threads, from the lines for humans; for those that live."""
     found: dict[int, set[str]] = {}
     for pid in pids:
-        for path in Path(f"/proc/{pid}/task").glob("*/status"):
-            with contextlib.suppress(OSError):
-                line = next(line for line in path.read_text(errors="replace").splitlines() if line.startswith("State:"))
-                found.setdefault(pid, set()).add(line.split()[1])
+        # Threads come and go, and so do processes.
+        with contextlib.suppress(OSError):
+            for tid in os.listdir(f"/proc/{pid}/task"):
+                with contextlib.suppress(OSError):
+                    text = Path(f"/proc/{pid}/task/{tid}/status").read_text(errors="replace")
+                    line = next(line for line in text.splitlines() if line.startswith("State:"))
+                    found.setdefault(pid, set()).add(line.split()[1])
     return found
 
 
