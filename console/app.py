@@ -80,7 +80,9 @@ class ConsoleApp(App[None]):
         """
         super().__init__()
         self.settings = settings or Settings()
-        check_keymap(self.settings.keymap, all_places(), (ConsoleApp,))
+        if self.settings.keymap:
+            # Not without need: it imports every screen, and the first data waits for that.
+            check_keymap(self.settings.keymap, all_places(), (ConsoleApp,))
         self.link: Link = link_factory(AppPrompts(self))
         self.running_actions = RunningActions()
         self._host_name = host_name

@@ -105,7 +105,8 @@ static void hop(long ms) {
 
 /* storm LIVE LIFE_MS HOPPERS [vfork]: at most LIVE children at a time, each of which lives LIFE_MS. */
 int main(int argc, char **argv) {
-    int most = atoi(argv[1]), live = 0, by_vfork = argc > 4 && !strcmp(argv[4], "vfork");
+    volatile int live = 0; /* kept over vfork */
+    int most = atoi(argv[1]), by_vfork = argc > 4 && !strcmp(argv[4], "vfork");
     long life = atol(argv[2]);
     char seconds[32];
     snprintf(seconds, sizeof seconds, "%.3f", life / 1000.0);
