@@ -19,7 +19,7 @@ from typing import Any, Callable, Dict, List, Optional, Set, Tuple
 from console.agent import masking, procfs
 from console.agent.ancestry import Ancestry, Key, Kin
 
-ROTATION = 30
+ROTATION = 60
 """An unchanged process is read in full at least every so many samples."""
 
 RESTLESS_SAMPLES = 5

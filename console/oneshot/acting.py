@@ -88,6 +88,7 @@ def _root(link: HostLink, arguments: argparse.Namespace) -> Identity:
 
 def _refused(plan: Plan) -> Outcome:
     """Return the outcome of a plan that was refused before anything was sent."""
+    shown: list[tuple[int, int, tuple[str, ...], str | None]]
     shown = [(t.pid, t.start_ticks, t.argv, t.state) for t in plan.targets]
     shown = shown or [(pid, start, (), None) for _, pid, start in plan.roots]
     targets = tuple(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import getpass
 import json
 import os
 import shutil
@@ -79,9 +78,16 @@ class TerminalPrompts:
         if not interactive():
             return None
         say(printable(title))
-        asked = printable(prompt).rstrip(": ") + ": "
         with _terminal_as_it_was():
-            return await _unless_interrupted(lambda: _read_secret(asked, echo))
+            if not echo:
+                # Here and not in the thread that reads: nothing may switch it off after it was given back.
+                _switch_echo_off()
+            sys.stderr.write(printable(prompt).rstrip(": ") + ": ")
+            sys.stderr.flush()
+            line = await _unless_interrupted(_read_line)
+            if not echo:
+                say("")
+            return line.rstrip("\n") if line else None
 
 
 async def confirmed(question: str) -> bool:
@@ -122,6 +128,12 @@ def _terminal_as_it_was() -> Iterator[None]:
         termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
 
 
+def _switch_echo_off() -> None:
+    settings = termios.tcgetattr(sys.stdin)
+    settings[3] &= ~termios.ECHO
+    termios.tcsetattr(sys.stdin, termios.TCSAFLUSH, settings)
+
+
 def _read_line() -> str:
     # Not sys.stdin: a thread that waits in it holds a lock which the interpreter needs at its end.
     line = b""
@@ -131,14 +143,3 @@ def _read_line() -> str:
             break
         line += piece
     return line.decode("utf-8", "replace")
-
-
-def _read_secret(prompt: str, echo: bool) -> str | None:
-    try:
-        if echo:
-            sys.stderr.write(prompt)
-            sys.stderr.flush()
-            return _read_line().rstrip("\n")
-        return getpass.getpass(prompt)
-    except (EOFError, KeyboardInterrupt):
-        return None

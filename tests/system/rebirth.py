@@ -119,7 +119,8 @@ class Reborn:
 
     def unharmed(self) -> bool:
         """Return whether it lives, and was not stopped."""
-        return self.process.is_running() and self.process.status() in (psutil.STATUS_SLEEPING, psutil.STATUS_RUNNING)
+        harmed = (psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP, psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
+        return self.process.is_running() and self.process.status() not in harmed
 
     def end(self) -> None:
         """End it."""
