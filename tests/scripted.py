@@ -97,7 +97,7 @@ def sample_hello() -> Hello:
         pid=AGENT_PID,
         start_ticks=round((UPTIME_S - 60) * CLK_TCK),
         can=MappingProxyType({"pidfd": True, "nvml": True, "psutil": True, "cgroup2": True, "systemd": True}),
-        audit_path="/root/.local/state/eagle3-console/audit.jsonl",
+        audit_path="/home/ops/.local/state/eagle3-console/audit.jsonl",
     )
 
 

@@ -115,7 +115,7 @@ def audited(answer: Any) -> tuple[Host, AuditScreen]:
     return Host(screen), screen
 
 
-ANSWER = {"path": "/root/audit.jsonl", "records": audit_records(), "torn": 1, "error": None}
+ANSWER = {"path": "/host/audit.jsonl", "records": audit_records(), "torn": 1, "error": None}
 
 
 def rows(screen: AuditScreen) -> list[str]:
@@ -141,7 +141,7 @@ async def test_the_filter_narrows_while_typing_and_escape_clears_it_before_it_cl
         await until(pilot, lambda: len(rows(screen)) == 5)
         await pilot.press("slash", *"kill")
         await until(pilot, lambda: len(rows(screen)) == 2)
-        assert "2 of /root/audit.jsonl: 5 actions" in shown_text(screen)
+        assert "2 of /host/audit.jsonl: 5 actions" in shown_text(screen)
         await pilot.press("escape")
         await until(pilot, lambda: len(rows(screen)) == 5)
         assert app.focused is screen.query_one(OptionList) and screen.query_one(Input).value == ""

@@ -136,7 +136,7 @@ DIALOGS: dict[str, tuple[Callable[[], Dialog[Any]], str]] = {
     "detail": (lambda: DetailScreen(answering(detail=detail_answer()), ROOTS[0], clock=Clock()), "run_inference"),
     "audit": (
         lambda: AuditScreen(
-            answering(audit={"path": "/root/audit.jsonl", "records": audit_records(), "torn": 1, "error": None}),
+            answering(audit={"path": "/host/audit.jsonl", "records": audit_records(), "torn": 1, "error": None}),
             clock=Clock(),
         ),
         "5 actions",
